@@ -10,11 +10,11 @@ Into a temporary file beside the target, which is then renamed over it: a reader
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import os
 import tempfile
 from pathlib import Path
+
+from .state import atomic_write
 
 __all__ = ["OutputError", "output_folder", "write_atomic"]
 
@@ -66,25 +66,8 @@ def write_atomic(path: Path, text: str) -> Path:
     Raises:
         OutputError: the file could not be written; what stood there before is untouched.
     """
-    path = Path(path)
-    temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files that only their owner can read; a result is for everyone whom the umask lets.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise _explain(error, path) from error
-        raise
+        atomic_write(path, text)
+    except OSError as error:
+        raise _explain(error, path) from error
     return path
