@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,8 @@ from . import state
 from .device import find_device
 from .measure import Measurement
 
-__all__ = ["begin", "current_unit", "log", "log_curves", "now", "plain", "this_run"]
+__all__ = ["begin", "current_unit", "log", "log_curves", "now", "plain", "this_run", "values_of"]
 
-LOGBOOK = "logbook.jsonl"
 
 _unit = ""
 _run: dict[str, Any] = {}
@@ -30,6 +30,16 @@ _run: dict[str, Any] = {}
 def now() -> str:
     """The time as ISO text, to the second, in UTC."""
     return datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat()
+
+
+def _file() -> str:
+    """The logbook's file: the recorder asks for one of its own, the reader's lies in Rooflab's folder."""
+    return os.environ.get("ROOFLAB_LOGBOOK", "logbook.jsonl")
+
+
+def values_of(unit: str) -> dict[str, Any]:
+    """What the logbook holds of a unit, the last value of each key; the recorder reads its own file with it."""
+    return {line["key"]: line["value"] for line in state.read_lines(_file()) if line.get("unit") == unit}
 
 
 def begin(unit: str) -> None:
@@ -70,7 +80,7 @@ def plain(value: Any) -> Any:
 def log(key: str, value: Any) -> None:
     """Note a value of this run: a number, a measurement, or lists and dicts of them. A later value replaces it."""
     _run[key] = plain(value)
-    state.append_line(LOGBOOK, {"unit": _unit, "key": key, "value": _run[key], "device": find_device().name,
+    state.append_line(_file(), {"unit": _unit, "key": key, "value": _run[key], "device": find_device().name,
                                 "time": now()})  # fmt: skip
 
 
