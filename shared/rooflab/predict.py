@@ -17,9 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import records, state
+from . import state
 from .display import escape, in_notebook, is_headless, show_text
+from .logbook import current_unit, log
 from .measure import Measurement, Ratio
+from .records import recorded, reference, short_name
 from .tables import render_html, render_text
 from .units import format_si, parse_quantity, unit_of
 
@@ -35,7 +37,7 @@ class Prediction:
 
     question: str
     unit: str
-    model: float
+    model: float | None
     guess: float | None = None
     stand_in: bool = False  # the guess is the model's own, because nobody was there
     measured: float | None = None
@@ -46,18 +48,18 @@ class Prediction:
         return unit_of(self.unit).base
 
 
-def predict(question: str, *, unit: str = "", model: float | Callable[[], float]) -> None:
+def predict(question: str, *, unit: str = "", model: float | Callable[[], float] | None) -> None:
     """Ask the reader for a guess before the measuring cell.
 
     Args:
         question: reads on into the answer: "the largest product takes … times the smallest".
         unit: what a bare number means: "ms", "GB/s", "x", or "" for a plain number. Other prefixes may be typed.
-        model: the model's answer in SI units; not shown before ``report``.
+        model: the model's answer in SI units, not shown before ``report``; None where nothing can be derived.
     """
-    value = float(model() if callable(model) else model)
-    asked = _asked[question] = Prediction(question, unit, value)
+    value = model() if callable(model) else model
+    asked = _asked[question] = Prediction(question, unit, None if value is None else float(value))
     if is_headless():
-        asked.guess, asked.stand_in = value, True
+        asked.guess, asked.stand_in = asked.model, True
         show_text(
             f"Prediction: {question} … ({unit or 'number'}). Nobody is here to guess; the model's own answer stands in."
         )
@@ -67,7 +69,7 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
 
 
 def _key(question: str) -> str:
-    return f"{records.current_unit()}: {question}"
+    return f"{current_unit()}: {question}"
 
 
 def prediction(question: str) -> Prediction:
@@ -139,9 +141,9 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
     value = measured.median_s if isinstance(measured, Measurement) else float(measured)
     asked.measured = value
     key = key or question
-    records.log(key, {"guess": None if asked.stand_in else asked.guess, "model": asked.model, "measured": value,
+    log(key, {"guess": None if asked.stand_in else asked.guess, "model": asked.model, "measured": value,
                       "unit": asked.symbol})  # fmt: skip
-    other = records.recorded(key)
+    other = recorded(key)
     columns = {"guess": asked.guess, "model": asked.model, "measured": value}
     if isinstance(other, dict) and other.get("measured") is not None:
         columns[f"recorded ({_recorded_on()})"] = other["measured"]
@@ -154,8 +156,8 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
 
 
 def _recorded_on() -> str:
-    record = records.reference()
-    return record["device"]["name"] if record else ""
+    record = reference()
+    return short_name(record) if record else ""
 
 
 def _verdict(asked: Prediction, value: float) -> str:
