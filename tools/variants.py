@@ -1,13 +1,14 @@
 """How many points does each kept answer of a lab get?
 
-    python tools/variants.py                                           every lab; exit 1 if an answer gets what it must not
+    python tools/variants.py                                           every lab; exit 1 if a rule is broken
     python tools/variants.py solutions/s1_measurement/lab1_timer.py    this lab
-    python tools/variants.py --json ...                                the scores as JSON
+    python tools/variants.py --json ...                                only the scores, as JSON
 
 ``tests/labs/<lab>/wrong_<exercise>_<misconception>.py`` and ``right_<manner>.py`` hold a one-line docstring and one
 ``# %% exercise="name"`` cell for each exercise that they answer differently; the other exercises stay solved. Every
-answer runs in a fork of this process, cell by cell as nbgrader would run it, and nbgrader's own rule turns the output of a
-graded cell into points. A kernel for each of them would take minutes, this takes seconds.
+answer runs in a fork of this process, cell by cell as nbgrader would run it, and nbgrader's own rule turns the output
+of a graded cell into points. A kernel for each of them would take minutes, this takes seconds. The rules: the untouched
+lab scores 0; the solution and every right answer score full marks; a wrong answer loses points in its exercise only.
 
 >>> lost({"f-check-1": (2, 2), "f-hidden-1": (0, 3), "g-check-1": (1, 1)})
 {'f'}
@@ -91,17 +92,13 @@ def read_variant(path: Path, exercises: Mapping[str, str]) -> Variant:
     answers = {str(cell.options.get("exercise")): cell.source for cell in cells}
     target = next(iter(answers), None) if path.stem.startswith("wrong_") else None
     if not doc.strip() or "\n" in doc:
-        raise SourceError(
-            [f"{path.name}: expected a docstring of one line that names the misconception or the manner."]
-        )
+        raise SourceError([f"{path.name}: expected a docstring of one line: the misconception or the manner."])
     if strangers := answers.keys() - exercises.keys():
         raise SourceError([f"{path.name}: {sorted(strangers)} are no exercises; expected some of {sorted(exercises)}."])
     if not answers or len(answers) != len(cells):
         raise SourceError([f"{path.name}: expected one '# %% exercise=\"name\"' cell for each exercise answered."])
     if target and (len(answers) != 1 or not path.stem.startswith(f"wrong_{target}_")):
-        raise SourceError(
-            [f"{path.name}: a wrong answer is wrong in one exercise and is named wrong_<exercise>_<why>.py."]
-        )
+        raise SourceError([f"{path.name}: one exercise is wrong, and gives the name wrong_<exercise>_<why>.py."])
     return Variant(path.stem, doc, answers, target)
 
 
@@ -275,9 +272,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, scored in every.items():
         for variant, scores in scored.items():
             points, most = (sum(pair[side] for pair in scores.values()) for side in (0, 1))
-            print(
-                f"{name}  {points:5g} / {most:g}  {variant}  {'lost: ' * bool(lost(scores))}{', '.join(lost(scores))}"
-            )
+            print(f"{name}  {points:5g} / {most:g}  {variant:40} {', '.join(sorted(lost(scores)))}".rstrip())
     print("\n".join(failures), file=sys.stderr, end="\n" if failures else "")
     return 1 if failures else 0
 
