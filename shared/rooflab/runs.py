@@ -13,11 +13,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .book import Book, Lab, Unit, UnknownUnit, find
+from .classroom import Grading
 from .execute import Execution, execute
 from .progress import clock_time
 from .tables import render_text
 
-__all__ = ["edition_path", "failures", "record_units", "run_units", "summary", "summary_rows"]
+__all__ = [
+    "edition_path",
+    "environment",
+    "failures",
+    "grading_problems",
+    "record_units",
+    "run_units",
+    "summary",
+    "summary_rows",
+]
 
 HEADER = ("unit", "cells", "time", "peak memory", "status")
 
@@ -51,6 +61,14 @@ def edition_path(unit: Unit, edition: str = "solution") -> Path:
     return path
 
 
+def environment(unit: Unit, edition: str = "solution") -> dict[str, str]:
+    """Variables for a unit's kernel: solutions that pass are no progress of the reader's.
+
+    The checks note no progress while a grader runs, so one seems to run.
+    """
+    return {"NBGRADER_EXECUTION": "autograde"} if isinstance(unit, Lab) and edition == "solution" else {}
+
+
 def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = "solution") -> int:
     """Run units or labs and print what came of it; returns the exit code, 1 when one of them failed."""
     units = resolve(book, names)
@@ -58,7 +76,9 @@ def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = 
     executions: list[Execution] = []
     try:
         for unit, source in zip(units, sources, strict=True):
-            executions.append(execute(source, output / unit.id.rpartition("/")[0]))
+            executions.append(
+                execute(source, output / unit.id.rpartition("/")[0], environment=environment(unit, edition))
+            )
     finally:  # after Ctrl-C too: what has run is worth its line
         print(summary(executions))
         for line in failures(executions):
@@ -128,3 +148,17 @@ def summary(executions: Sequence[Execution]) -> str:
 def failures(executions: Sequence[Execution]) -> list[str]:
     """One line for each failure: where, why, and where the partly executed notebook is."""
     return [f"FAILED {error}\n       executed so far: {run.path}" for run in executions for error in run.errors]
+
+
+def grading_problems(gradings: Sequence[Grading]) -> list[str]:
+    """One sentence for each lab whose untouched edition got points, or whose solved edition did not get all."""
+    told = []
+    for grading in gradings:
+        if grading.error:
+            told.append(f"{grading.lab}: {grading.error}")
+        elif not grading.ok:
+            told.append(
+                f"{grading.lab}: untouched {grading.blank.score:g} points (expected 0), "
+                f"solved {grading.solved.score:g} (expected {grading.solved.points:g})"
+            )
+    return told
