@@ -18,7 +18,7 @@ from typing import Any
 
 from . import state
 from .device import find_device
-from .measure import Measurement
+from .measurement import Measurement
 
 __all__ = ["begin", "current_unit", "log", "log_curves", "now", "plain", "this_run", "values_of"]
 

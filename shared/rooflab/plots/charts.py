@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..logbook import log_curves
-from ..measure import Measurement, Ratio, quantile
+from ..measurement import Measurement, Ratio, quantile
 from ..records import recorded_curves
 from ..units import format_si
 from .style import BOUND, RECORDED, figure, series_style, set_axis

@@ -20,7 +20,7 @@ from typing import Any
 from . import state
 from .display import escape, in_notebook, is_headless, show_text
 from .logbook import current_unit, log
-from .measure import Measurement, Ratio
+from .measurement import Measurement, Ratio
 from .records import recorded, reference, short_name
 from .tables import render_html, render_text
 from .units import format_si, parse_quantity, unit_of
