@@ -131,7 +131,7 @@ def chip(id: str) -> Chip:
     wanted = id.strip().lower().replace(" ", "-").replace("_", "-")
     if wanted in table:
         return table[wanted]
-    near = [known for known in table if wanted and (known.startswith(wanted) or wanted.startswith(known))]
+    near = [known for known in table if wanted and known.startswith(wanted)]
     near += difflib.get_close_matches(wanted, table, n=5, cutoff=0.6)
     hint = f"did you mean {', '.join(dict.fromkeys(near[:5]))}?" if near else "rooflab.specs.chips() lists all of them"
     raise UnknownChip(f"expected the id of a chip of the table; found {id!r}: {hint}")
