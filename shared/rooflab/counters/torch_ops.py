@@ -22,15 +22,15 @@ __all__ = ["TorchCounter", "count_bytes", "distinct_bytes", "format_of"]
 
 # In-place operations that overwrite their target without reading it.
 _WRITE_ONLY = frozenset(
-    "copy_ fill_ zero_ normal_ uniform_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ set_data".split()
+    ["copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_", "set_data"]
 )
 # Operations that read only as many elements of their first operand as they return (plus the indices).
-_GATHERS = frozenset("gather index index_select embedding take take_along_dim _unsafe_index masked_select".split())
+_GATHERS = frozenset(["gather", "index", "index_select", "embedding", "take", "take_along_dim", "_unsafe_index", "masked_select"])
 # Operations that write only as many elements of their target as they are given.
 _SCATTERS = frozenset(
-    "scatter_ scatter_add_ scatter_reduce_ index_put_ _index_put_impl_ index_add_ index_copy_ put_ masked_scatter_".split()
+    ["scatter_", "scatter_add_", "scatter_reduce_", "index_put_", "_index_put_impl_", "index_add_", "index_copy_", "put_", "masked_scatter_"]
 )
-_ADDING = frozenset("scatter_add_ scatter_reduce_ index_add_".split())
+_ADDING = frozenset(["scatter_add_", "scatter_reduce_", "index_add_"])
 
 COMPILED_SENTENCE = (
     "count sees the operations of eager PyTorch, and this function runs through torch.compile, which replaces them by "
