@@ -152,6 +152,7 @@ class TestFind:
             ("TPU v6 lite", "tpu-v6e"),
             ("TPU v5", "tpu-v5p"),
             ("Apple M2 Max", "m2-max"),
+            ("Apple M3 Max (30-core GPU)", "m3-max-30"),
             ("Intel(R) Arc(TM) B580 Graphics", "arc-b580"),
             ("  AMD EPYC 7763   64-Core Processor ", "epyc-7763"),
         ],

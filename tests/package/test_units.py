@@ -152,6 +152,7 @@ class TestParse:
             ("banana", "ms", "expected a number, with or without a unit, such as '3 ms'; found 'banana'"),
             ("", "ms", "such as '3 ms'; found ''"),
             ("3,2 ms", "ms", "write the decimal point as '.'"),
+            ("0,003", "s", "write the decimal point as '.'"),  # not three thousand
             ("3 GB", "ms", "expected ms .*found the unit 'GB'"),
             ("3 s", "", "expected a plain number .*found the unit 's'"),
             ("5 Gb/s", "GB/s", "could be either"),
