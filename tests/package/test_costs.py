@@ -564,6 +564,40 @@ class TestTransformer:
         parts = costs.transformer_parts(MODELS["gpt2-medium"], 8, 512, "bf16", training=True)
         assert contractions(parts) / sum(work.flops for work in parts.values()) > 0.99
 
+    @pytest.mark.parametrize(
+        ("part", "flops", "read", "written", "launches"),
+        [
+            # One layer, d = 8, 2 heads of 4, V = 10; n = 4 tokens in fp32, so s n d = 128 bytes.
+            ("embedding", 32, 256, 128, 1),
+            ("norm", 2 * 7 * 32, 2 * 4 * (32 + 16), 256, 2),
+            ("qkv", 2 * 4 * 8 * 24 + 96, 4 * (32 + 192 + 24), 384, 1),
+            ("attention", 4 * 2 * 4 * 10, 3 * 128, 128, 1),  # 1 + 2 + 3 + 4 pairs
+            ("projection", 2 * 4 * 8 * 8 + 32, 4 * (32 + 64 + 8), 128, 1),
+            ("mlp up", 2 * 4 * 8 * 32 + 128, 4 * (32 + 256 + 32), 512, 1),
+            ("activation", 8 * 128, 512, 512, 1),
+            ("mlp down", 2 * 4 * 32 * 8 + 32, 4 * (128 + 256 + 8), 128, 1),
+            ("residual", 64, 512, 256, 2),
+            ("final norm", 7 * 32, 4 * (32 + 16), 128, 1),
+            ("head", 2 * 4 * 8 * 10, 4 * (32 + 80), 160, 1),
+            ("loss", 6 * 40, 160, 160, 1),
+            # g W^T: 96 + 192 in, 32 out; x^T g: 32 + 96 in, 192 out; sums of g: 96 in, 24 out
+            ("qkv backward", 2 * 1536 + 72, 4 * (288 + 128 + 96), 4 * (32 + 192 + 24), 3),
+            ("attention backward", 640, 5 * 128, 3 * 128, 1),  # q, k, v, o, do in; dq, dk, dv out
+            ("norm backward", 2 * 448, 384 + 256, 256, 2),
+            ("activation backward", 2048, 1024, 512, 1),
+            ("residual backward", 64, 512, 256, 2),
+            ("head backward", 2 * 640, 4 * (40 + 80 + 32 + 40), 4 * (32 + 80), 2),
+            ("embedding backward", 32, 256, 128, 1),
+            ("attention again", 320, 384, 128, 1),
+            ("update", 15 * 1048, 16 * 1048, 12 * 1048, 1),  # 12 d^2 + 13 d + V d + T d + 2 d = 872 + 80 + 80 + 16
+        ],
+    )
+    def test_parts_by_hand(self, part: str, flops: float, read: float, written: float, launches: int) -> None:
+        model = Transformer(1, 8, 2, 10, context=10)
+        parts = costs.transformer_parts(model, 1, 4, "fp32", training=True, recompute="selective")
+        assert figures(parts[part]) == (flops, read, written, launches)
+        assert [name for name in parts if name.endswith("again")] == ["attention again"]
+
     def test_scores_in_memory_cost_bytes_forward_and_backward(self) -> None:
         model = MODELS["gpt2"]
         fused, unfused = (
