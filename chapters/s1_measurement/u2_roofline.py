@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3 (ipykernel)
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # How fast could it be?
 #
@@ -419,7 +407,7 @@ report("a batch of … brings the product of vectors with a matrix to the ridge"
 # orders of magnitude, and rose together.
 
 # %%
-SHOWN = ["a100-sxm-80gb", "h100-sxm", "h200", "b200", "mi300x", "mi355x", "tpu-v5e", "tpu-v6e", "tpu7x", "gaudi3",
+SHOWN = ["a100-sxm4-80gb", "h100-sxm", "h200", "b200", "mi300x", "mi355x", "tpu-v5e", "tpu-v6e", "tpu7x", "gaudi3",
          "trainium2", "rtx-4090", "m3-ultra"]  # fmt: skip
 rows_of = {row.id: row for row in specs.chips()}
 chosen = {rows_of[name].name: rows_of[name] for name in SHOWN if "bf16" in rows_of[name].flops_per_s}
