@@ -107,8 +107,9 @@ def curves(
             alt.append(_summary(label, position, middle, unit))
         for i, (label, where) in enumerate((marks or {}).items()):
             ax.axvline(where, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)), zorder=0.5)
-            ax.annotate(label, (where, (0.02, 0.5)[i % 2]), xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0),
-                        textcoords="offset points", ha="right", va="bottom", fontsize=8.5, color="#555555")  # fmt: skip
+            at = (where, (0.02, 0.5)[i % 2])  # neighbours at two heights, so that their names do not touch
+            ax.annotate(label, at, xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0), va="bottom",
+                        textcoords="offset points", ha="right", fontsize=8.5, color="#555555")  # fmt: skip
         set_axis(ax.xaxis, label=x, unit=x_unit, log="x" in log)
         set_axis(ax.yaxis, label=y, unit=unit, log="y" in log)
         ax.set_ylim(*ylim)
@@ -199,6 +200,7 @@ def bars(
     unit: str = "s",
     bounds: Mapping[str, float] | None = None,
     recorded: Mapping[str, float] | None = None,
+    marks: Mapping[str, float] | None = None,
     log: bool = False,
 ) -> None:
     """Show one bar a row, with its bound as a dashed tick and the recorded value as a grey bar beside it.
@@ -210,6 +212,7 @@ def bars(
         unit: of the values.
         bounds: label to the model's value.
         recorded: label to the reference record's value.
+        marks: label to a value to mark with a line across all bars.
         log: draw the value axis logarithmically.
     """
     names, there = list(values), recorded or {}
@@ -226,6 +229,11 @@ def bars(
                         linewidth=2, zorder=3, label="model" if name == next(iter(bounds)) else None)  # fmt: skip
             alt.append(f"{name}: {format_si(values[name], unit)}.")
         ax.set_yticks([i + (thick / 2 if there else 0) for i in range(len(names))], names)
+        for label, value in (marks or {}).items():
+            ax.axvline(value, color="#D55E00", linewidth=1.3, linestyle="--", zorder=3)
+            ax.annotate(label, (value, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2), ha="center",
+                        textcoords="offset points", fontsize=9, color="#D55E00")  # fmt: skip
+            alt.append(f"Line at {label}: {format_si(value, unit)}.")
         ax.invert_yaxis()
         ax.grid(axis="y", visible=False)
         set_axis(ax.xaxis, label=y, unit=unit, log=log)
