@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .specs import Chip
 
 __all__ = [
-    "REGIMES", "Bound", "Ceilings", "MissingFormat", "attainable", "bound", "fit_three", "knee_overhead_bytes", "leaves_overhead",
-    "matmul_leaves_overhead", "matmul_ridge", "sequence_time_s",
+    "REGIMES", "Bound", "Ceilings", "MissingFormat", "attainable", "bound", "fit_three", "knee_overhead_bytes",
+    "leaves_overhead", "matmul_leaves_overhead", "matmul_ridge", "sequence_time_s",
 ]  # fmt: skip
 
 REGIMES = ("overhead", "bandwidth", "compute")
