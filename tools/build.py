@@ -241,8 +241,8 @@ def main(arguments: list[str] | None = None) -> int:
         scripts = [path.resolve().relative_to(ROOT) for path in given.scripts] or every
         if strangers := [path for path in scripts if path not in every]:
             raise SourceError([f"{path.as_posix()}: no script of a notebook is there." for path in strangers])
-        sentences = check(scripts) + ([] if given.scripts else orphans()) if given.check else []
-        changed = [] if given.check else build(scripts)
+        sentences = check(scripts, ROOT) + ([] if given.scripts else orphans(ROOT)) if given.check else []
+        changed = [] if given.check else build(scripts, ROOT)
     except SourceError as error:
         print("\n".join(error.problems), file=sys.stderr)
         return 1

@@ -155,7 +155,7 @@ def _option_problems(options: Mapping[str, object], role: str | None, where: str
     if not isinstance(tags, list) or not set(map(str, tags)) <= _TAGS:
         yield f"{where}: unknown tags {tags!r} in a lab; expected some of {sorted(_TAGS)}."
     elif role and tags:
-        yield f"{where}: a {role} cell takes no tags, found {tags!r}."
+        yield f"{where}: tags do not go with {role}=, found {tags!r}."
 
 
 def _spoken(marks: list[tuple[str, ...]]) -> str:

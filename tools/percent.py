@@ -21,7 +21,7 @@ from dataclasses import dataclass
 __all__ = ["Cell", "SourceError", "parse", "syntax_error"]
 
 _MARKER = re.compile(r"# %%(?: (?P<markdown>\[markdown\]))?(?P<rest>(?: .*)?)$")
-_ALMOST_MARKER = re.compile(r"#\s*%%")
+_ALMOST_MARKER = re.compile(r"#\s*%%(?![a-zA-Z])")
 _OPTION = re.compile(r'\s+(?P<key>[a-z_]+)=(?P<value>"[^"]*"|\[[^\]]*\]|[-+0-9.eE]+)')
 # The magics that a script holds as comments: "# %pip install x", "# !nvidia-smi", at any indentation.
 _MAGIC = re.compile(r"^(?P<indent>\s*)# (?P<magic>%{1,2}[a-zA-Z]|!\s*[a-zA-Z./~$])")

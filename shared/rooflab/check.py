@@ -157,7 +157,7 @@ def raises(exception: type[BaseException], call: Callable[[], object], *, what: 
         _pass(what)
         return
     except Exception as error:
-        _fail(what, hint, expected=exception.__name__, found=f"{type(error).__name__}: {short(str(error))}")
+        _fail(what, hint, expected=exception.__name__, found=f"{type(error).__name__}: {str(error)[:200]}")
     _fail(what, hint, expected=exception.__name__, found=f"no error, but a {type(result).__name__}")
 
 
