@@ -4,7 +4,7 @@ A reader commits a guess *before* the measurement; ``report`` then sets guess, m
 device side by side. Run headless nobody can guess: the model's own answer stands in, and nothing blocks.
 
 >>> predict("a copy of 1 GB takes", unit="ms", model=0.25)
-Prediction: a copy of 1 GB takes … (ms). Nobody is here to guess; the model's own answer stands in.
+Prediction: a copy of 1 GB takes (ms). Nobody is here to guess; the model's own answer stands in.
 >>> report("a copy of 1 GB takes", 0.26)
                      |  guess |  model | measured | ratio
 a copy of 1 GB takes | 250 ms | 250 ms |   260 ms |  1.04
@@ -45,7 +45,7 @@ class Prediction:
     @property
     def symbol(self) -> str:
         """The unit without its prefix: "ms" is shown in "s"."""
-        return unit_of(self.unit).base
+        return unit_of(self.unit).base if self.unit else ""
 
 
 def predict(question: str, *, unit: str = "", model: float | Callable[[], float] | None) -> None:
@@ -60,9 +60,8 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
     asked = _asked[question] = Prediction(question, unit, None if value is None else float(value))
     if is_headless():
         asked.guess, asked.stand_in = asked.model, True
-        show_text(
-            f"Prediction: {question} … ({unit or 'number'}). Nobody is here to guess; the model's own answer stands in."
-        )
+        stand_in = "no model stands in" if value is None else "the model's own answer stands in"
+        show_text(f"Prediction: {question}{unit and f' ({unit})'}. Nobody is here to guess; {stand_in}.")
         return
     asked.guess = state.read_json(GUESSES, {}).get(_key(question))
     _show_form(asked)
@@ -109,7 +108,7 @@ def _show_form(asked: Prediction) -> None:
     from IPython.display import display
 
     hint = {"": "a number", "x": "how many times, such as 3"}.get(asked.unit, f"such as 3 {asked.unit}")
-    title = ipywidgets.HTML(f"<b>Your prediction:</b> {escape(asked.question)} …")
+    title = ipywidgets.HTML(f"<b>Your prediction:</b> {escape(asked.question)}")
     field = ipywidgets.Text(placeholder=hint, layout={"width": "14em"})
     button = ipywidgets.Button(description="Commit", button_style="primary", layout={"width": "7em"})
     status = ipywidgets.HTML(

@@ -47,7 +47,7 @@ class Ceilings:
     """
 
     bytes_per_s: float
-    flops_per_s: Mapping[str, float]
+    flops_per_s: Mapping[str, float] = field(hash=False)
     launch_s: float = 0.0
     label: str = ""
     measured: bool = False
@@ -64,9 +64,6 @@ class Ceilings:
 
     def __reduce__(self) -> tuple[Callable[..., Ceilings], tuple[dict[str, Any]]]:
         return Ceilings.from_dict, (self.to_dict(),)  # a mapping proxy cannot be pickled or deep-copied
-
-    def __hash__(self) -> int:
-        return hash((self.bytes_per_s, tuple(sorted(self.flops_per_s.items())), self.launch_s, self.label))
 
     def rate(self, dtype: str) -> float:
         """Return the arithmetic rate of a format in FLOP/s.

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..costs import Work
+from ..logbook import log
 from ..measurement import Measurement
+from ..records import recorded, reference, short_name
 from ..roofline import Ceilings, attainable, bound
 from ..units import format_si
 from .style import BOUND, RECORDED, figure, series_style, set_axis
@@ -49,8 +51,7 @@ def roofline(
     *,
     title: str,
     formats: Sequence[str] | None = None,
-    recorded: Mapping[str, Mapping[str, float]] | None = None,
-    recorded_ceilings: Ceilings | None = None,
+    key: str = "",
     span: tuple[float, float] | None = None,
 ) -> None:
     """Show operations under the roof: predicted hollow, measured solid, recorded grey; numbered, named at the right.
@@ -60,8 +61,7 @@ def roofline(
         points: name to a ``Work`` (predicted only) or a ``Measurement`` with its work.
         title: the message.
         formats: roofs to draw; default: those that the points use.
-        recorded: name to ``{"intensity": FLOP/byte, "flops_per_s": FLOP/s}`` of the reference device.
-        recorded_ceilings: the reference device's roof.
+        key: under which the picture is logged; the reference record's points and roof of that key are drawn in grey.
         span: intensities to draw, in FLOP/byte; default: what the points need.
     """
     works = {name: _work(point) for name, point in points.items()}
@@ -72,20 +72,31 @@ def roofline(
     alt = [f"{title.rstrip('.')}. Roofline: {format_si(ceilings.bytes_per_s, 'B/s')};"]
     alt.append("; ".join(f"{fmt} {format_si(ceilings.flops_per_s[fmt], 'FLOP/s')}, ridge "
                          f"{format_si(ceilings.ridge(fmt), 'FLOP/byte')}" for fmt in formats) + ".")  # fmt: skip
+    if key:
+        log(key, _as_record(ceilings, points, works, formats))
+    there = recorded(key) if key else None
     with figure(title, size=(7.2, 4.4)) as ax:
-        if recorded_ceilings is not None:
-            draw_roof(ax, recorded_ceilings, [f for f in formats if f in recorded_ceilings.flops_per_s], span,
-                      color=RECORDED["color"], linewidth=1.0)  # fmt: skip
+        if there:
+            draw_roof(ax, Ceilings.from_dict(there["ceilings"]), there["formats"], span, color=RECORDED["color"])
         draw_roof(ax, ceilings, formats, span)
         for number, (name, point) in enumerate(points.items(), 1):
-            other = (recorded or {}).get(name)
+            other = there and there["points"].get(name)
             if other:
                 _number(ax, other["intensity"], other["flops_per_s"], number, "#b8b8b8", filled=True)
             alt.append(_place(ax, name, point, works[name], number, ceilings))
         set_axis(ax.xaxis, label="arithmetic intensity (FLOP/byte)", unit="", log=True)
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
-        _key(ax, list(points), bool(recorded))
+        _key(ax, list(points), f"grey: {short_name(reference() or {})}" if there else "")
         ax.figure.alt = " ".join(alt)
+
+
+def _as_record(
+    ceilings: Ceilings, points: Mapping[str, Point], works: Mapping[str, Work], formats: Sequence[str]
+) -> dict[str, Any]:
+    """The picture as the logbook keeps it: roof, and the measured points."""
+    placed = {name: {"intensity": works[name].intensity, "flops_per_s": point.flops_per_s}
+              for name, point in points.items() if isinstance(point, Measurement)}  # fmt: skip
+    return {"ceilings": ceilings.to_dict(), "formats": list(formats), "points": placed}
 
 
 def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: Ceilings) -> str:
@@ -114,9 +125,9 @@ def _number(ax: Any, x: float, y: float, number: int, colour: str, *, filled: bo
                 color="white" if filled else colour, fontweight="bold")  # fmt: skip
 
 
-def _key(ax: Any, names: Sequence[str], recorded: bool) -> None:
+def _key(ax: Any, names: Sequence[str], grey: str) -> None:
     """The list of names beside the axes, and what solid, hollow and grey mean."""
     lines = [f"{number}  {name}" for number, name in enumerate(names, 1)]
-    legend = ["● measured", "○ model", "-- roof"] + (["grey: recorded"] if recorded else [])
+    legend = ["● measured", "○ model", "-- roof"] + ([grey] if grey else [])
     ax.annotate("\n".join([*lines, "", *legend]), (1.02, 1.0), xycoords="axes fraction", va="top", fontsize=9,
                 linespacing=1.35, annotation_clip=False)  # fmt: skip
