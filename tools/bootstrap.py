@@ -1,6 +1,6 @@
 """Make .venv from requirements.lock, or find in a moment that it is ready (every target of the Makefile calls this).
 
-Only the standard library, and syntax that any Python since 3.6 can read: an old one must be able to say that it is too old.
+Only the standard library, and syntax that any Python since 3.6 can read: an old one must be able to say that it is old.
 The stamp .venv/.ready is written last. An environment without a stamp was left half-made and is made again.
 """
 
@@ -161,7 +161,8 @@ def follow(process, total, began, position):
                     last = "install"
             if ended:
                 return
-            show(progress(total, began, len(fetched), last))
+            if total:
+                show(progress(total, began, len(fetched), last))
             time.sleep(0.3)
 
 
@@ -190,7 +191,7 @@ def explain(position):
     for pattern, sentence in CAUSES:
         if re.search(pattern, text):
             raise Failed(f"{sentence} (pip's own words: {LOG})")
-    tail = "\n  ".join(text.strip().splitlines()[-8:])
+    tail = "\n  ".join(text.strip().splitlines()[-12:])
     raise Failed(f"pip failed; the last lines of {LOG}:\n  {tail}")
 
 
@@ -223,8 +224,9 @@ def build(version, python):
         if made.returncode:
             raise Failed("Creating .venv failed: " + made.stdout.decode(errors="replace").strip()[-400:])
     run(["-r", "requirements.lock"], total, began)
+    show("adding the project itself")
     # hatchling is in the lock, so this step needs no network.
-    run(["--no-deps", "--no-build-isolation", "-e", "."], total, began)
+    run(["--no-deps", "--no-build-isolation", "-e", "."], 0, began)
     with open(STAMP + ".part", "w") as file:
         file.write(f"{fingerprint(version)} {dotted(version)}\n")
     os.replace(STAMP + ".part", STAMP)
