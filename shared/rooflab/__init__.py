@@ -40,7 +40,7 @@ _HOME = {
     "widgets": "widgets",
 }
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "bound", "check", "costs", "count", "find_device", "measure", "measure_all", "plots", "predict", "report", "size",
     "tables", "units", "widgets",
 ]  # fmt: skip

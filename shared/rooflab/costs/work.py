@@ -1,0 +1,103 @@
+"""What must one call do: how many FLOPs, how many bytes, how many kernels?
+
+>>> twice = 2 * Work(flops=6, bytes_read=8, bytes_written=4)
+>>> twice.flops, twice.bytes, twice.launches, twice.intensity
+(12, 24, 2, 0.5)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rooflab.units import format_name, format_si
+
+__all__ = ["Work"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The least that one call must do, whatever the device.
+
+    Conventions: a multiply-add is two FLOPs; a comparison, a division, a square root and an exponential are one each;
+    every input is read from memory once and every output written once.
+
+    Attributes:
+        flops: arithmetic operations, multiply and add counted apart.
+        bytes_read: bytes that come from memory.
+        bytes_written: bytes that go to memory.
+        launches: kernels that the host starts.
+        dtype: the format whose rate bounds the arithmetic.
+        name: what it is, for tables and figures.
+
+    Raises:
+        ValueError: for a negative or undefined count, or a format that is not in `rooflab.units.FORMATS`.
+    """
+
+    flops: float = 0
+    bytes_read: float = 0
+    bytes_written: float = 0
+    launches: int = 1
+    dtype: str = "fp32"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("flops", "bytes_read", "bytes_written", "launches"):
+            value = getattr(self, field)
+            if not value >= 0:  # also catches nan
+                raise ValueError(f"expected {field} of zero or more; found {value!r}")
+        object.__setattr__(self, "dtype", format_name(self.dtype))
+
+    @property
+    def bytes(self) -> float:
+        """Bytes moved to and from memory."""
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity in FLOP/byte; infinite when no byte moves."""
+        return self.flops / self.bytes if self.bytes else math.inf
+
+    def __add__(self, other: Work) -> Work:
+        """One after the other: all counts sum; the format is that of the part with more FLOPs."""
+        if not isinstance(other, Work):
+            return NotImplemented
+        return Work(
+            flops=self.flops + other.flops,
+            bytes_read=self.bytes_read + other.bytes_read,
+            bytes_written=self.bytes_written + other.bytes_written,
+            launches=self.launches + other.launches,
+            dtype=self.dtype if self.flops >= other.flops else other.dtype,
+            name=" + ".join(dict.fromkeys(part for part in (self.name, other.name) if part)),
+        )
+
+    def __radd__(self, other: int) -> Work:
+        """Let `sum` add works: it starts from zero."""
+        return self if other == 0 else NotImplemented
+
+    def __mul__(self, repeats: int) -> Work:
+        """The same call `repeats` times, one after the other."""
+        if not isinstance(repeats, int):
+            return NotImplemented
+        return Work(
+            flops=self.flops * repeats,
+            bytes_read=self.bytes_read * repeats,
+            bytes_written=self.bytes_written * repeats,
+            launches=self.launches * repeats,
+            dtype=self.dtype,
+            name=self.name,
+        )
+
+    __rmul__ = __mul__
+
+    def __str__(self) -> str:
+        kernels = f"{self.launches} kernel" + ("" if self.launches == 1 else "s")
+        counts = f"{format_si(self.flops, 'FLOP')}, {format_si(self.bytes, 'B')}, {kernels}"
+        return f"{self.name}: {counts}" if self.name else counts
+
+
+def check_counts(**counts: float) -> None:
+    """Refuse sizes that are not whole numbers of one or more, naming the first wrong one."""
+    for name, value in counts.items():
+        if value != int(value) or value < 1:
+            raise ValueError(f"expected {name} to be a whole number of 1 or more; found {value!r}")

@@ -1,0 +1,247 @@
+"""How fast could it be, and what holds it back?
+
+A call takes at least t = max(t0 launches, bytes / beta, flops / pi): the time to start its kernels, to move its
+bytes, to do its arithmetic. The largest term names the regime.
+
+>>> from rooflab import costs
+>>> laptop = Ceilings(bytes_per_s=50e9, flops_per_s={"fp32": 1e12}, launch_s=5e-6)
+>>> bound(costs.matmul(1024, 1024, 1024, "fp32"), laptop).regime
+'compute'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from .costs import Work
+from .units import bytes_of, format_name
+
+if TYPE_CHECKING:
+    from .specs import Chip
+
+__all__ = [
+    "Bound", "Ceilings", "attainable", "bound", "fit_three", "knee_overhead_bytes", "leaves_overhead",
+    "matmul_leaves_overhead", "matmul_ridge", "sequence_time_s",
+]  # fmt: skip
+
+Array = TypeVar("Array", float, np.ndarray)
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What a device can do at most.
+
+    Attributes:
+        bytes_per_s: memory bandwidth beta (read and written bytes together).
+        flops_per_s: arithmetic rate pi of each format.
+        launch_s: time t0 to start one kernel.
+        label: what the ceilings belong to, for legends.
+        measured: True if measured on a device, False if from a datasheet.
+        date: ISO date of measuring, or of checking the datasheet.
+    """
+
+    bytes_per_s: float
+    flops_per_s: Mapping[str, float]
+    launch_s: float = 0.0
+    label: str = ""
+    measured: bool = False
+    date: str = ""
+
+    def __post_init__(self) -> None:
+        rates = {format_name(name): float(rate) for name, rate in self.flops_per_s.items()}
+        for what, rate in {"bytes_per_s": self.bytes_per_s, **rates}.items():
+            if not rate > 0:
+                raise ValueError(f"expected a positive rate for {what}; found {rate!r}")
+        if not self.launch_s >= 0:
+            raise ValueError(f"expected launch_s of zero or more; found {self.launch_s!r}")
+        object.__setattr__(self, "flops_per_s", MappingProxyType(rates))
+
+    def __reduce__(self) -> tuple[Callable[..., Ceilings], tuple[dict[str, Any]]]:
+        return Ceilings.from_dict, (self.to_dict(),)  # a mapping proxy cannot be pickled or deep-copied
+
+    def __hash__(self) -> int:
+        return hash((self.bytes_per_s, tuple(sorted(self.flops_per_s.items())), self.launch_s, self.label))
+
+    def rate(self, dtype: str) -> float:
+        """Return the arithmetic rate of a format in FLOP/s.
+
+        Raises:
+            KeyError: if the device has no rate for it; the message names those it has.
+        """
+        name = format_name(dtype)
+        if name not in self.flops_per_s:
+            known = ", ".join(self.flops_per_s) or "none"
+            raise MissingFormat(
+                f"expected a format with a known rate on {self.label or 'this device'} ({known}); found {name}"
+            )
+        return self.flops_per_s[name]
+
+    def ridge(self, dtype: str) -> float:
+        """Return the ridge point pi / beta in FLOP/byte: the intensity above which arithmetic is the limit."""
+        return self.rate(dtype) / self.bytes_per_s
+
+    @classmethod
+    def of_chip(cls, chip: Chip) -> Ceilings:
+        """Return the ceilings that a datasheet promises; a datasheet says nothing of launches, so those are free."""
+        return cls(chip.bytes_per_s, chip.flops_per_s, label=f"{chip.name} (datasheet)", date=chip.checked)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            "bytes_per_s": self.bytes_per_s,
+            "flops_per_s": dict(self.flops_per_s),
+            "launch_s": self.launch_s,
+            "label": self.label,
+            "measured": self.measured,
+            "date": self.date,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Ceilings:
+        """Return the ceilings that `to_dict` described."""
+        return cls(**values)
+
+
+class MissingFormat(KeyError):
+    """A device has no known rate for the format asked for."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the sentence in quotes
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The three lower bounds on the time of one call, in seconds, and the work they belong to."""
+
+    overhead_s: float
+    bandwidth_s: float
+    compute_s: float
+    flops: float = field(default=0.0, repr=False)
+
+    @property
+    def time_s(self) -> float:
+        """The bound: the largest of the three."""
+        return max(self.overhead_s, self.bandwidth_s, self.compute_s)
+
+    @property
+    def regime(self) -> str:
+        """Which term is the largest: "overhead", "bandwidth" or "compute" (the later in this order on a tie)."""
+        terms = {"compute": self.compute_s, "bandwidth": self.bandwidth_s, "overhead": self.overhead_s}
+        return max(terms, key=terms.__getitem__)
+
+    @property
+    def flops_per_s(self) -> float:
+        """The arithmetic rate at the bound; 0 for a call without arithmetic, inf for one that takes no time."""
+        if not self.flops:
+            return 0.0
+        return self.flops / self.time_s if self.time_s else math.inf
+
+
+def bound(work: Work, ceilings: Ceilings) -> Bound:
+    """Return the least time that `work` takes under `ceilings`, term by term.
+
+    Raises:
+        KeyError: if the work does arithmetic in a format whose rate the ceilings lack.
+    """
+    return Bound(
+        overhead_s=ceilings.launch_s * work.launches,
+        bandwidth_s=work.bytes / ceilings.bytes_per_s,
+        compute_s=work.flops / ceilings.rate(work.dtype) if work.flops else 0.0,
+        flops=work.flops,
+    )
+
+
+def sequence_time_s(works: Iterable[Work], ceilings: Ceilings) -> float:
+    """Return the least time of works that run one after the other on the device.
+
+    The host starts kernels while the device runs earlier ones, so the launches overlap with the device's work; the
+    device's works do not overlap with each other: max(sum t0 launches, sum max(bytes / beta, flops / pi)).
+    With one format, at least `bound` of the sum, which would let one work's arithmetic hide another's traffic.
+    """
+    bounds = [bound(work, ceilings) for work in works]
+    device_s = sum(max(b.bandwidth_s, b.compute_s) for b in bounds)
+    return max(sum(b.overhead_s for b in bounds), device_s)
+
+
+def attainable(intensity: Array, ceilings: Ceilings, dtype: str) -> Array:
+    """Return the roof min(pi, beta I) in FLOP/s at an intensity in FLOP/byte; elementwise on an array."""
+    roof = np.minimum(ceilings.rate(dtype), np.asarray(intensity) * ceilings.bytes_per_s)
+    return roof if isinstance(intensity, np.ndarray) else float(roof)
+
+
+def fit_three(
+    tiny_s: float, elementwise: tuple[float, float], matmul: tuple[float, float], *, dtype: str, label: str = ""
+) -> Ceilings:
+    """Fit the three-regime model from three measured numbers.
+
+    Each number is taken deep inside one regime, where the other two terms do not matter, so each gives one
+    parameter: t0 = tiny_s, beta = bytes / seconds, pi = flops / seconds.
+
+    Args:
+        tiny_s: seconds of an operation on a few elements (one kernel).
+        elementwise: bytes moved and seconds of a large elementwise operation.
+        matmul: FLOPs and seconds of a large matrix product.
+        dtype: format of the matrix product.
+        label: what was measured.
+
+    Raises:
+        ValueError: if a number is not positive, or a large operation was no slower than the tiny one.
+    """
+    large = {"elementwise": elementwise, "matmul": matmul}
+    for what, (amount, seconds) in large.items():
+        if not (amount > 0 and tiny_s > 0 and seconds > tiny_s):
+            raise ValueError(
+                f"expected a large {what} that takes longer than the tiny operation ({tiny_s!r} s); "
+                f"found {amount!r} in {seconds!r} s: measure a larger one"
+            )
+    rates = {dtype: matmul[0] / matmul[1]}
+    return Ceilings(elementwise[0] / elementwise[1], rates, launch_s=tiny_s, label=label, measured=True)
+
+
+def knee_overhead_bytes(ceilings: Ceilings) -> float:
+    """Return the bytes beta t0 that move in the time of one launch: a smaller elementwise kernel is overhead-bound."""
+    return ceilings.bytes_per_s * ceilings.launch_s
+
+
+def matmul_leaves_overhead(ceilings: Ceilings, dtype: str) -> float:
+    """Return the n at which an n x n product takes longer than its launch.
+
+    It leaves where the first of the other terms reaches t0: 3 s n^2 / beta = t0 or 2 n^3 / pi = t0.
+    """
+    by_bytes = math.sqrt(ceilings.launch_s * ceilings.bytes_per_s / (3 * bytes_of(dtype)))
+    by_flops = math.cbrt(ceilings.launch_s * ceilings.rate(dtype) / 2)
+    return min(by_bytes, by_flops)
+
+
+def matmul_ridge(ceilings: Ceilings, dtype: str) -> float:
+    """Return the n at which an n x n product crosses the ridge: 2n^3 / 3sn^2 = pi / beta, n = 3 s pi / (2 beta)."""
+    return 1.5 * bytes_of(dtype) * ceilings.ridge(dtype)
+
+
+def leaves_overhead(work_of: Callable[[int], Work], ceilings: Ceilings, *, low: int = 1, high: int = 1 << 40) -> int:
+    """Return the smallest size in low..high at which `work_of(size)` is not bound by overhead any more.
+
+    The work must not shrink as the size grows (a batch, a length): the size is found by bisection.
+
+    Raises:
+        ValueError: if even the largest size is bound by overhead.
+    """
+
+    def outside(size: int) -> bool:
+        return bound(work_of(size), ceilings).regime != "overhead"
+
+    if not outside(high):
+        raise ValueError(f"expected a size in {low}..{high} that leaves the overhead regime; found none")
+    while low < high:
+        middle = (low + high) // 2
+        if outside(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high

@@ -1,0 +1,130 @@
+"""What does the datasheet promise for a chip?
+
+The numbers stand in `chips.toml` beside this module: dense peaks, SI units, a source and a date for each row.
+
+>>> h200 = chip("h200")
+>>> h200.bytes_per_s, round(h200.ridge("bf16"))
+(4800000000000.0, 206)
+>>> find_chip("NVIDIA H200").id
+'h200'
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+from .units import format_name
+
+__all__ = ["Chip", "UnknownChip", "chip", "chips", "find_chip"]
+
+
+class UnknownChip(KeyError):
+    """No row of the table has this id."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the sentence in quotes
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One row of the table; what a vendor does not publish is None or absent.
+
+    Attributes:
+        id: short name, as in ``chip("h100-sxm")``.
+        name: full name.
+        vendor: who sells it.
+        kind: "gpu", "tpu", "cpu", "npu" (another accelerator) or "soc" (CPU and GPU share memory).
+        year: of first sale.
+        memory_bytes: capacity of the device's memory (of the largest configuration, where there are several).
+        bytes_per_s: peak bandwidth of that memory.
+        flops_per_s: dense peak rate of each format, products accumulated in fp32 (integers in int32).
+        link_bytes_per_s: to other devices of its kind, all links together, per direction.
+        host_bytes_per_s: to the host, per direction.
+        aliases: names under which torch, JAX or the operating system report the chip.
+        source: where the numbers come from.
+        checked: ISO date on which they were compared with the source.
+        note: what one should know before using them.
+    """
+
+    id: str
+    name: str
+    vendor: str
+    kind: str
+    year: int
+    memory_bytes: float
+    bytes_per_s: float
+    source: str
+    checked: str
+    flops_per_s: Mapping[str, float] = field(default_factory=dict, hash=False)
+    link_bytes_per_s: float | None = None
+    host_bytes_per_s: float | None = None
+    aliases: tuple[str, ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        rates = {format_name(name): float(rate) for name, rate in self.flops_per_s.items()}
+        object.__setattr__(self, "flops_per_s", MappingProxyType(rates))
+        object.__setattr__(self, "aliases", tuple(self.aliases))
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return chip, (self.id,)  # a mapping proxy cannot be pickled; the table can be read again
+
+    def ridge(self, dtype: str) -> float:
+        """Return the ridge point in FLOP/byte: the intensity above which arithmetic is the limit.
+
+        Raises:
+            KeyError: if the vendor publishes no dense rate for the format; the message names those it does.
+        """
+        from .roofline import Ceilings
+
+        return Ceilings.of_chip(self).ridge(dtype)
+
+
+@cache
+def chips() -> tuple[Chip, ...]:
+    """Return every chip of the table, in its order."""
+    text = resources.files(__package__).joinpath("chips.toml").read_text(encoding="utf-8")
+    return tuple(Chip(**row) for row in tomllib.loads(text)["chip"])
+
+
+def chip(id: str) -> Chip:
+    """Return the chip with an id.
+
+    Raises:
+        UnknownChip: if there is none; the message names the nearest ids.
+    """
+    table = {row.id: row for row in chips()}
+    wanted = id.strip().lower().replace(" ", "-").replace("_", "-")
+    if wanted in table:
+        return table[wanted]
+    near = [known for known in table if wanted and (known.startswith(wanted) or wanted.startswith(known))]
+    near += difflib.get_close_matches(wanted, table, n=5, cutoff=0.6)
+    hint = f"did you mean {', '.join(dict.fromkeys(near[:5]))}?" if near else "rooflab.specs.chips() lists all of them"
+    raise UnknownChip(f"expected the id of a chip of the table; found {id!r}: {hint}")
+
+
+def find_chip(reported_name: str) -> Chip | None:
+    """Return the chip that a device reports to be, or None if the table lacks it.
+
+    Names are compared whole, without regard to case, blanks, vendor prefixes and trademark signs: a name that merely
+    contains a known one ("RTX 4090 Laptop GPU") is another chip.
+    """
+    return _by_name().get(_key(reported_name))
+
+
+@cache
+def _by_name() -> dict[str, Chip]:
+    return {_key(alias): row for row in chips() for alias in row.aliases}
+
+
+def _key(name: str) -> str:
+    text = re.sub(r"\((?:r|tm|c)\)|[®™©]", " ", name.lower())
+    text = " ".join(text.split())
+    return re.sub(r"^(nvidia|amd|intel)\s+", "", text)
