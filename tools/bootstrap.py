@@ -82,21 +82,22 @@ def find_python():
 
 
 def fingerprint(version):
-    """Return what the environment depends on, hashed: the pins, the project's metadata, Python, the folder."""
+    """Return what the environment depends on, hashed: the pins, the project's metadata, Python."""
     digest = hashlib.sha256()
     for name in SOURCES:
         with open(os.path.join(ROOT, name), "rb") as file:
             digest.update(file.read())
     digest.update(dotted(version).encode())
-    digest.update(ROOT.encode())
     return digest.hexdigest()
 
 
 def stamped():
-    """Return the stamp's (fingerprint, version), or None when there is none to trust."""
+    """Return the stamp's (fingerprint, version), or None when there is none to trust: none, or of another folder."""
     try:
         with open(STAMP) as file:
-            digest, version = file.read().split()
+            digest, version, root = file.read().rstrip("\n").split(" ", 2)
+        if root != ROOT:
+            return None
         # The interpreter behind the link may have been removed since.
         os.stat(os.path.join(VENV, "bin", "python"))
         return digest, tuple(int(part) for part in version.split("."))
@@ -228,7 +229,7 @@ def build(version, python):
     # hatchling is in the lock, so this step needs no network.
     run(["--no-deps", "--no-build-isolation", "-e", "."], 0, began)
     with open(STAMP + ".part", "w") as file:
-        file.write(f"{fingerprint(version)} {dotted(version)}\n")
+        file.write(f"{fingerprint(version)} {dotted(version)} {ROOT}\n")
     os.replace(STAMP + ".part", STAMP)
     show(f".venv is ready: {installed()} packages in {time.time() - began:.0f} s", final=True)
 
