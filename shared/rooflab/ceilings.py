@@ -17,7 +17,7 @@ from typing import Any
 from . import state
 from .costs import matmul
 from .device import Device, find_device
-from .measure import Measurement, measure
+from .measurement import Measurement, measure
 from .roofline import Ceilings
 
 __all__ = ["copy_size", "matmul_call", "matmul_size", "measured_ceilings"]

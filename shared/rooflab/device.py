@@ -148,9 +148,9 @@ def describe(facts: Facts) -> Device:
     if jax_accelerator and torch_there and not facts.torch_backend:
         notes.append(f"JAX sees {facts.jax_name}, torch only the CPU: torch cells run on the CPU and say so.")
     if not torch_there:
-        notes.append('torch is not installed: its cells are left out. To have it: pip install "rooflab[torch]".')
+        notes.append('torch is not installed: cells that need it say so. To have it: pip install "rooflab[torch]".')
     if not jax_there and not any("JAX" in note for note in notes):
-        notes.append('JAX is not installed: its cells are left out. To have it: pip install "rooflab[jax]".')
+        notes.append('JAX is not installed: cells that need it say so. To have it: pip install "rooflab[jax]".')
     torch_on = ("cuda" if facts.torch_backend == "rocm" else facts.torch_backend) or "cpu"
     common: dict[str, Any] = {
         "torch": torch_on if torch_there else None,

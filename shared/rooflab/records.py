@@ -1,79 +1,30 @@
-"""What did we measure, and what did the reference device measure?
+"""What did the reference device measure?
 
-While a notebook runs, ``log`` appends values to a logbook. ``rooflab record`` keeps a whole run as a dated file under
-``records/<device>/``, and ``recorded`` reads it back, so that figures show *yours* and *recorded* together.
+``rooflab record`` keeps what a run logged as a dated file under ``records/<device>/``, and ``recorded`` reads it back,
+so that figures show *yours* and *recorded* together. The reader's progress through the labs is noted here too.
 
->>> begin("doctest/unit")
->>> log("copy bandwidth", 1.5e10)
->>> this_run()["copy bandwidth"]
-15000000000.0
+>>> note_progress("doctest/lab", "first")
+>>> list(progress()["doctest/lab"])
+['first']
 """
 
 from __future__ import annotations
 
-import datetime
 import json
-import math
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from . import state
 from .device import Device, find_device
-from .measure import Measurement
+from .logbook import current_unit, now, plain
 
-__all__ = ["all_records", "begin", "current_unit", "log", "note_progress", "progress", "recorded", "records_folder",
-           "reference", "save_record", "this_run"]  # fmt: skip
+__all__ = ["all_records", "note_progress", "progress", "recorded", "recorded_curves", "records_folder", "reference",
+           "save_record", "short_name"]  # fmt: skip
 
-LOGBOOK = "logbook.jsonl"
 REFERENCE = ("nvidia-h200",)  # shown behind the reader's own points, unless the reader's device is the same
-
-_unit = ""
-_run: dict[str, Any] = {}
-
-
-def begin(unit: str) -> None:
-    """Start the log of one run of a unit, such as ``s1_measurement/u1_step_cost``."""
-    global _unit
-    _unit = unit
-    _run.clear()
-
-
-def current_unit() -> str:
-    """The unit whose run is being logged; empty outside one."""
-    return _unit
-
-
-def this_run() -> dict[str, Any]:
-    """Everything logged since ``begin``, by key."""
-    return dict(_run)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON can hold it; measurements keep their quantiles. Not-a-number becomes None."""
-    if isinstance(value, Measurement):
-        return {"median_s": value.median_s, "p20_s": value.p20_s, "p80_s": value.p80_s, "clock": value.clock,
-                "samples": len(value.times_s), "settled": value.settled}  # fmt: skip
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (str, bool, int)) or value is None:
-        return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if hasattr(value, "tolist"):  # numpy scalars and arrays
-        return plain(value.tolist())
-    if isinstance(value, Sequence):
-        return [plain(item) for item in value]
-    raise TypeError(f"A record holds numbers, strings, lists and dicts; found {type(value).__name__}.")
-
-
-def log(key: str, value: Any) -> None:
-    """Note a value of this run: a number, a measurement, or lists and dicts of them. A later value replaces it."""
-    _run[key] = plain(value)
-    state.append_line(LOGBOOK, {"unit": _unit, "key": key, "value": _run[key], "device": find_device().name,
-                                "time": _now()})  # fmt: skip
 
 
 def records_folder() -> Path:
@@ -81,10 +32,6 @@ def records_folder() -> Path:
     here = Path(__file__).resolve().parent
     repository = here.parents[1] / "records"
     return repository if repository.is_dir() else here / "_records"
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat()
 
 
 def _commit() -> str:
@@ -114,7 +61,7 @@ def save_record(unit: str, values: Mapping[str, Any], *, device: Device | None =
     device = device or find_device()
     record = {
         "unit": unit,
-        "date": _now(),
+        "date": now(),
         "commit": commit or _commit(),
         "device": {"name": device.name, "kind": device.kind, "chip": device.spec.id if device.spec else "",
                    "memory_bytes": device.memory_bytes, "count": device.count},
@@ -144,7 +91,7 @@ def reference(unit: str = "", device: str = "") -> dict[str, Any] | None:
         unit: default: the current one.
         device: its folder's name. Default: the reference accelerator; on that device itself, the recorded CPU.
     """
-    name = (unit or _unit).rsplit("/", 1)[-1]
+    name = (unit or current_unit()).rsplit("/", 1)[-1]
     own = find_device().slug
     folder = records_folder()
     others = sorted(path.name for path in folder.glob("*-cpu") if path.is_dir())
@@ -161,10 +108,27 @@ def recorded(key: str, *, unit: str = "", device: str = "", default: Any = None)
     return default if record is None else record["values"].get(key, default)
 
 
+def short_name(record: Mapping[str, Any]) -> str:
+    """A record's device in a word or two, for legends: "H200", "AMD EPYC"."""
+    name = record["device"]["name"]
+    return name.removeprefix("NVIDIA ").removesuffix(" Processor")
+
+
+def recorded_curves(key: str) -> dict[str, dict[str, list[float]]]:
+    """The reference record's sweep of that key, as label to ``{"x": [...], "y": [...]}``; empty where there is none."""
+    record = reference()
+    sweep = record["values"].get(key) if record else None
+    if record is None or not sweep:
+        return {}
+    return {
+        f"{short_name(record)}: {label}": {"x": sweep["x"][: len(ys)], "y": ys} for label, ys in sweep["series"].items()
+    }
+
+
 def note_progress(lab: str, exercise: str) -> None:
     """Note that a visible check of an exercise passed, for the map of the book."""
     done = state.read_json("progress.json", {})
-    done.setdefault(lab, {}).setdefault(exercise, _now())
+    done.setdefault(lab, {}).setdefault(exercise, now())
     state.write_json("progress.json", done)
 
 

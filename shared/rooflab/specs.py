@@ -15,10 +15,11 @@ import difflib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
+from typing import Any
 
 from .units import format_name
 
@@ -51,6 +52,7 @@ class Chip:
         source: where the numbers come from.
         checked: ISO date on which they were compared with the source.
         note: what one should know before using them.
+        devices: how many devices the frameworks make of one chip (two, if each die or core is one to them).
     """
 
     id: str
@@ -67,14 +69,16 @@ class Chip:
     host_bytes_per_s: float | None = None
     aliases: tuple[str, ...] = ()
     note: str = ""
+    devices: int = 1
 
     def __post_init__(self) -> None:
         rates = {format_name(name): float(rate) for name, rate in self.flops_per_s.items()}
         object.__setattr__(self, "flops_per_s", MappingProxyType(rates))
         object.__setattr__(self, "aliases", tuple(self.aliases))
 
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return chip, (self.id,)  # a mapping proxy cannot be pickled; the table can be read again
+    def __reduce__(self) -> tuple[object, tuple[dict[str, Any]]]:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _restore, (values | {"flops_per_s": dict(self.flops_per_s)},)  # a mapping proxy cannot be pickled
 
     def ridge(self, dtype: str) -> float:
         """Return the ridge point in FLOP/byte: the intensity above which arithmetic is the limit.
@@ -85,6 +89,29 @@ class Chip:
         from .roofline import Ceilings
 
         return Ceilings.of_chip(self).ridge(dtype)
+
+    def per_device(self) -> Chip:
+        """Return what one of the chip's devices has: an equal share of memory, bandwidth, rates and links."""
+        if self.devices == 1:
+            return self
+
+        def share(value: float | None) -> float | None:
+            return None if value is None else value / self.devices
+
+        return replace(
+            self,
+            name=f"{self.name}, 1 of {self.devices} devices",
+            memory_bytes=self.memory_bytes / self.devices,
+            bytes_per_s=self.bytes_per_s / self.devices,
+            flops_per_s={name: rate / self.devices for name, rate in self.flops_per_s.items()},
+            link_bytes_per_s=share(self.link_bytes_per_s),
+            host_bytes_per_s=share(self.host_bytes_per_s),
+            devices=1,
+        )
+
+
+def _restore(values: dict[str, Any]) -> Chip:
+    return Chip(**values)
 
 
 @cache
@@ -104,7 +131,7 @@ def chip(id: str) -> Chip:
     wanted = id.strip().lower().replace(" ", "-").replace("_", "-")
     if wanted in table:
         return table[wanted]
-    near = [known for known in table if wanted and (known.startswith(wanted) or wanted.startswith(known))]
+    near = [known for known in table if wanted and known.startswith(wanted)]
     near += difflib.get_close_matches(wanted, table, n=5, cutoff=0.6)
     hint = f"did you mean {', '.join(dict.fromkeys(near[:5]))}?" if near else "rooflab.specs.chips() lists all of them"
     raise UnknownChip(f"expected the id of a chip of the table; found {id!r}: {hint}")
@@ -114,14 +141,15 @@ def find_chip(reported_name: str) -> Chip | None:
     """Return the chip that a device reports to be, or None if the table lacks it.
 
     Names are compared whole, without regard to case, blanks, vendor prefixes and trademark signs: a name that merely
-    contains a known one ("RTX 4090 Laptop GPU") is another chip.
+    contains a known one ("RTX 4090 Laptop GPU") is another chip. Where the frameworks make several devices of one
+    chip, the device's share is returned (see `Chip.per_device`).
     """
     return _by_name().get(_key(reported_name))
 
 
 @cache
 def _by_name() -> dict[str, Chip]:
-    return {_key(alias): row for row in chips() for alias in row.aliases}
+    return {_key(alias): row.per_device() for row in chips() for alias in row.aliases}
 
 
 def _key(name: str) -> str:

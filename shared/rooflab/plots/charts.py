@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..measure import Measurement, Ratio, quantile
+from ..logbook import log_curves
+from ..measurement import Measurement, Ratio, quantile
+from ..records import recorded_curves
 from ..units import format_si
 from .style import BOUND, RECORDED, figure, series_style, set_axis
 
@@ -50,7 +52,7 @@ def curves(
     x_unit: str = "",
     attribute: str = "median_s",
     bounds: Mapping[str, Sequence[float]] | None = None,
-    recorded: Mapping[str, Any] | None = None,
+    key: str = "",
     marks: Mapping[str, float] | None = None,
     log: str = "xy",
     points: bool = False,
@@ -68,21 +70,23 @@ def curves(
         x_unit: of the positions.
         attribute: what to draw of a measurement ("median_s", "bytes_per_s", "flops_per_s").
         bounds: label to a model's values; dashed, drawn first.
-        recorded: label to ``{"x": [...], "y": [...]}`` or a list over ``xs``, from the reference record; grey.
+        key: under which the sweep is logged; the reference record's sweep of the same key is drawn in grey.
         marks: label to a position to mark with a vertical line.
         log: the axes to draw logarithmically: "xy", "x", "y" or "".
         points: dots only, no line.
         ylim: lower and upper end of the vertical axis; None leaves it open.
     """
     alt = [f"{title.rstrip('.')}. Chart of {y} over {x}."]
+    if key:
+        log_curves(key, xs, {label: _bands(values, attribute)[0].tolist() for label, values in series.items()})
     with figure(title, alt="") as ax:
         for i, (label, model) in enumerate((bounds or {}).items()):
             ax.plot(xs, model, linestyle=("--", ":", "-.")[i % 3], label=label, **BOUND)
-        for i, (label, other) in enumerate((recorded or {}).items()):
-            other_x, other_y = (other["x"], other["y"]) if isinstance(other, Mapping) else (xs, other)
+        for i, (label, other) in enumerate((recorded_curves(key) if key else {}).items()):
+            other_x, other_y = other["x"], np.array(other["y"], dtype=float)
             ax.plot(other_x, other_y, label=label, marker=("o", "s", "^", "D")[i % 4], markerfacecolor="white",
                     linestyle="" if points else "-", **RECORDED)  # fmt: skip
-            alt.append(_summary(label, other_x, np.array(other_y, dtype=float), unit))
+            alt.append(_summary(label, other_x, other_y, unit))
         for i, (label, values) in enumerate(series.items()):
             middle, low, high = _bands(values, attribute)
             look = series_style(i)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..costs import Work
-from ..measure import Measurement
+from ..measurement import Measurement
 from ..roofline import Ceilings, attainable, bound
 from ..units import format_si
 from .style import BOUND, RECORDED, figure, series_style, set_axis

@@ -68,11 +68,11 @@ def set_axis(axis: Any, *, label: str, unit: str, log: bool) -> None:
     axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: format_si(value, unit, digits=3)))
 
 
-def png(fig: Figure) -> bytes:
+def png(fig: Figure, *, pixels_per_inch: int = PIXELS_PER_INCH) -> bytes:
     """The figure as PNG bytes; no date in it, so that equal figures are equal bytes."""
     buffer = io.BytesIO()
     FigureCanvasAgg(fig)
-    fig.savefig(buffer, format="png", dpi=PIXELS_PER_INCH, metadata={"Software": None})
+    fig.savefig(buffer, format="png", dpi=pixels_per_inch, metadata={"Software": None})
     return buffer.getvalue()
 
 

@@ -4,7 +4,7 @@ A reader commits a guess *before* the measurement; ``report`` then sets guess, m
 device side by side. Run headless nobody can guess: the model's own answer stands in, and nothing blocks.
 
 >>> predict("a copy of 1 GB takes", unit="ms", model=0.25)
-Prediction: a copy of 1 GB takes … (ms). Nobody is here to guess; the model's own answer stands in.
+Prediction: a copy of 1 GB takes (ms). Nobody is here to guess; the model's own answer stands in.
 >>> report("a copy of 1 GB takes", 0.26)
                      |  guess |  model | measured | ratio
 a copy of 1 GB takes | 250 ms | 250 ms |   260 ms |  1.04
@@ -17,9 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import records, state
+from . import state
 from .display import escape, in_notebook, is_headless, show_text
-from .measure import Measurement, Ratio
+from .logbook import current_unit, log
+from .measurement import Measurement, Ratio
+from .records import recorded, reference, short_name
 from .tables import render_html, render_text
 from .units import format_si, parse_quantity, unit_of
 
@@ -35,7 +37,7 @@ class Prediction:
 
     question: str
     unit: str
-    model: float
+    model: float | None
     guess: float | None = None
     stand_in: bool = False  # the guess is the model's own, because nobody was there
     measured: float | None = None
@@ -43,23 +45,25 @@ class Prediction:
     @property
     def symbol(self) -> str:
         """The unit without its prefix: "ms" is shown in "s"."""
-        return unit_of(self.unit).base
+        return unit_of(self.unit).base if self.unit else ""
 
 
-def predict(question: str, *, unit: str = "", model: float | Callable[[], float]) -> None:
+def predict(question: str, *, unit: str = "", model: float | Callable[[], float] | None) -> None:
     """Ask the reader for a guess before the measuring cell.
 
     Args:
         question: reads on into the answer: "the largest product takes … times the smallest".
         unit: what a bare number means: "ms", "GB/s", "x", or "" for a plain number. Other prefixes may be typed.
-        model: the model's answer in SI units; not shown before ``report``.
+        model: the model's answer in SI units, not shown before ``report``; None where nothing can be derived.
     """
-    value = float(model() if callable(model) else model)
-    asked = _asked[question] = Prediction(question, unit, value)
+    value = model() if callable(model) else model
+    asked = _asked[question] = Prediction(question, unit, None if value is None else float(value))
     if is_headless():
-        asked.guess, asked.stand_in = value, True
+        asked.guess, asked.stand_in = asked.model, True
         show_text(
-            f"Prediction: {question} … ({unit or 'number'}). Nobody is here to guess; the model's own answer stands in."
+            f"Prediction: {question}{unit and f' ({unit})'}. "
+            "Nobody is here to guess; "
+            + ("the model's own answer stands in." if value is not None else "no model stands in.")
         )
         return
     asked.guess = state.read_json(GUESSES, {}).get(_key(question))
@@ -67,7 +71,7 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
 
 
 def _key(question: str) -> str:
-    return f"{records.current_unit()}: {question}"
+    return f"{current_unit()}: {question}"
 
 
 def prediction(question: str) -> Prediction:
@@ -107,7 +111,7 @@ def _show_form(asked: Prediction) -> None:
     from IPython.display import display
 
     hint = {"": "a number", "x": "how many times, such as 3"}.get(asked.unit, f"such as 3 {asked.unit}")
-    title = ipywidgets.HTML(f"<b>Your prediction:</b> {escape(asked.question)} …")
+    title = ipywidgets.HTML(f"<b>Your prediction:</b> {escape(asked.question)}")
     field = ipywidgets.Text(placeholder=hint, layout={"width": "14em"})
     button = ipywidgets.Button(description="Commit", button_style="primary", layout={"width": "7em"})
     status = ipywidgets.HTML(
@@ -139,9 +143,9 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
     value = measured.median_s if isinstance(measured, Measurement) else float(measured)
     asked.measured = value
     key = key or question
-    records.log(key, {"guess": None if asked.stand_in else asked.guess, "model": asked.model, "measured": value,
+    log(key, {"guess": None if asked.stand_in else asked.guess, "model": asked.model, "measured": value,
                       "unit": asked.symbol})  # fmt: skip
-    other = records.recorded(key)
+    other = recorded(key)
     columns = {"guess": asked.guess, "model": asked.model, "measured": value}
     if isinstance(other, dict) and other.get("measured") is not None:
         columns[f"recorded ({_recorded_on()})"] = other["measured"]
@@ -154,8 +158,8 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
 
 
 def _recorded_on() -> str:
-    record = records.reference()
-    return record["device"]["name"] if record else ""
+    record = reference()
+    return short_name(record) if record else ""
 
 
 def _verdict(asked: Prediction, value: float) -> str:
