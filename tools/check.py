@@ -31,7 +31,7 @@ PARTS = (
     Part("notebooks match their scripts", ("tools/build.py", "--check"), "make build"),
     Part("README matches the book", ("tools/readme.py", "--check"), "make build"),
     Part("types (mypy)", ("-m", "mypy", "--no-error-summary")),
-    Part("layout rules", ("-m", "pytest", "-q", "--no-header", "tests/layout")),
+    Part("layout rules", ("-m", "pytest", "-q", "--no-header", "--tb=line", "tests/layout")),
     Part("lint (ruff)", ("-m", "ruff", "check", "--quiet", "."), "ruff check --fix ."),
     Part("format (ruff)", ("-m", "ruff", "format", "--check", "--quiet", "."), "ruff format ."),
 )

@@ -17,13 +17,13 @@ PACKAGE = ROOT / "shared" / "rooflab"
 LAYERS = {
     "thinking": {"costs", "roofline", "specs", "units"},
     "measuring": {
-        "ceilings", "clocks", "counters", "device", "extras", "footprint", "headless", "measure", "memory", "probe",
-        "profile", "ranks", "records", "simulate", "state",
+        "ceilings", "clocks", "counters", "device", "extras", "footprint", "headless", "logbook", "measure",
+        "measurement", "memory", "neighbour", "probe", "profile", "ranks", "records", "simulate", "state",
     },
     "showing": {"display", "plots", "progress", "tables", "widgets"},
     "teaching": {
-        "__main__", "book", "bookmap", "check", "cli", "devicecard", "execute", "files", "grading", "nbkernel",
-        "predict", "report", "runs", "session", "tour",
+        "__main__", "answers", "book", "bookmap", "check", "cli", "devicecard", "execute", "files", "grading",
+        "nbkernel", "predict", "prediction", "report", "runs", "session", "tour",
     },
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.
