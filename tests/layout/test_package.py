@@ -233,7 +233,8 @@ def test_public_names_are_few(path):
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path.name != "__main__.py"], ids=name_of)
 def test_every_module_explains_itself_with_a_doctest(path):
-    assert ">>> " in (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    assert ">>> " in told, "the module's docstring asks its question and answers it with a doctest"
 
 
 SCRIPTS = [*MODULES, *sorted((ROOT / "chapters").rglob("*.py")), *sorted((ROOT / "solutions").rglob("*.py"))]
