@@ -121,8 +121,7 @@ rows = {
     for fmt in FORMATS
 }  # fmt: skip
 tables.table(rows, columns=list(rows[FORMATS[0]]), caption=f"{device.name}, measured on {roof.date}")
-promised = device.spec.bytes_per_s if device.spec else None
-share = f"{roof.bytes_per_s / promised:.0%} of the datasheet's" if promised else "the chip table has no row to compare with"
+share = f"{roof.bytes_per_s / device.spec.bytes_per_s:.0%} of the datasheet's" if device.spec else "no datasheet here"
 print(f"memory: {roof.bytes_per_s / 1e9:,.0f} GB/s, {share}")
 
 # %% [markdown]
