@@ -124,7 +124,7 @@ def _record(root: Path, unit: Unit, output: Path) -> tuple[Execution, str]:
     if not run.ok:
         return run, ""
     if not values:
-        print(f"{unit.id} logged nothing: it has to call open_unit, and records.log or report.", file=sys.stderr)
+        print(f"{unit.id} logged nothing: it has to call open_unit, and report or logbook.log.", file=sys.stderr)
         return run, ""
     path = save_record(unit.id, values, folder=root / "records")
     return run, f"recorded {path.relative_to(root)}: {len(values)} values"

@@ -154,12 +154,13 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
     Raises:
         RuntimeError: the device could not be described; the message is the last line that the process wrote.
     """
-    command = [sys.executable, "-m", "rooflab", "device", "--json", *(["--remeasure"] if fresh else [])]
     package = str(Path(__file__).resolve().parents[1])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
     bar = Progress("device and ceilings", 1, unit="step") if progress else None
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+        process = subprocess.Popen(
+            _describe_command(fresh), env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+        )
         try:
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -182,6 +183,10 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
         raise RuntimeError(said[-1] if said else f"the process ended with exit code {process.returncode}")
     described: dict[str, Any] = json.loads(found)
     return described
+
+
+def _describe_command(fresh: bool) -> list[str]:
+    return [sys.executable, "-m", "rooflab", "device", "--json", *(["--remeasure"] if fresh else [])]
 
 
 def can_open_browser() -> bool:
