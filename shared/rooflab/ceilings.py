@@ -20,7 +20,7 @@ from .device import Device, find_device
 from .measurement import Measurement, measure, measure_all
 from .roofline import Ceilings
 
-__all__ = ["copy_size", "matmul_call", "matmul_size", "measured_ceilings"]
+__all__ = ["copy_size", "matmul_call", "matmul_rate", "matmul_size", "measured_ceilings"]
 
 # Formats that this device might multiply, fastest last so that the clocks are warm when they matter most.
 FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8")
@@ -65,15 +65,29 @@ def _measure(device: Device, say: Callable[[str], None]) -> Ceilings:
     bandwidth = _bandwidth(device)
     rates: dict[str, float] = {}
     for fmt in FORMATS:
-        if device.supports(fmt) and (call := matmul_call(device, fmt, matmul_size(device, fmt))) is not None:
+        if device.supports(fmt) and matmul_call(device, fmt, 16) is not None:
             say(f"matmul rate in {fmt}")
-            n = matmul_size(device, fmt)
-            m = measure(call, matmul(n, n, n, fmt), clock=_device_clock(device), budget_s=0.4)
-            rates[fmt] = m.flops_per_s
+            rates[fmt] = matmul_rate(device, fmt, matmul_size(device, fmt)).flops_per_s
     say("cost of a launch")
     launch_s = _launch(device).median_s
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return Ceilings(bandwidth, rates, launch_s=launch_s, label=device.name, measured=True, date=today)
+
+
+def matmul_rate(device: Device, fmt: str, n: int) -> Measurement:
+    """Measure the product of two random n x n matrices in this format.
+
+    On a GPU each sample is one product between two device events, its inputs flushed from the cache: the protocol of
+    ``triton.testing.do_bench``. Products back to back would measure the chip's power limit instead.
+
+    Raises:
+        ValueError: the installed framework has no product in this format here.
+    """
+    call = matmul_call(device, fmt, n)
+    if call is None:
+        raise ValueError(f"expected a format that what is installed multiplies on {device.name}; found {fmt}")
+    clock, cold = _device_clock(device), device.torch == "cuda"
+    return measure(call, matmul(n, n, n, fmt), name=f"{fmt}, n = {n}", clock=clock, cold=cold, budget_s=0.4)
 
 
 def _device_clock(device: Device) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rooflab import costs
 from rooflab.costs import MODELS, RECOMPUTE, Link, Transformer, Work
 from rooflab.units import FORMATS, bytes_of

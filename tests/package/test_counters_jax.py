@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from rooflab import costs
 from rooflab.counters import count
 from rooflab.counters.jax_programs import kernel_names

@@ -4,10 +4,11 @@ import threading
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 from rooflab import costs
 from rooflab.counters import Counted, count
 from rooflab.counters.torch_ops import COMPILED_SENTENCE, count_bytes
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 X = torch.randn(64, 128)
 

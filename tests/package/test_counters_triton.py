@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 import triton
+
 from rooflab.counters import count, use_interpreter
 from rooflab.counters.interpreter import TOO_LATE
 
