@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from rooflab import book, bookmap
 from rooflab.book import Book, Exercise, Lab, Series, Unit, UnknownUnit, find, find_root, open_book
 

@@ -1,6 +1,7 @@
 import dataclasses
 
 import pytest
+
 from rooflab.book import open_book
 from rooflab.classroom import ExerciseScore, Grade, Grading, _reason, grade_lab
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooflab import cli, devicecard, tour
 from rooflab.classroom import ExerciseScore, Grade, Grading
 from rooflab.cli import main
@@ -235,6 +236,15 @@ def test_a_tour_that_is_stopped_reports_what_it_saw(book_folder, described, monk
     assert main(["tour"]) == 130
     assert "u1_demo: stopped in code cell 1 of 2" in capsys.readouterr().err
     assert "A fake chip" in (book_folder / ".rooflab" / "tour" / "report.html").read_text()
+
+
+def test_a_report_that_cannot_be_written_leaves_the_summary(book_folder, described, graded, monkeypatch, capsys):
+    (book_folder / "out" / "report.html").mkdir(parents=True)  # a folder stands where the file has to go
+    assert main(["tour", "--output", "out"]) == 1
+    told = capsys.readouterr()
+    assert "u1_demo" in told.out
+    assert told.out.rstrip().endswith("There is no report.")
+    assert f"the report: Cannot write {book_folder / 'out' / 'report.html'}" in told.err
 
 
 def test_a_tour_outside_a_clone_says_so(tmp_path, monkeypatch, capsys):

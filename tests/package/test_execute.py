@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from rooflab import execute as module
 from rooflab.execute import execute
 from rooflab.extras import MissingExtra, require

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
 from rooflab.classroom import ExerciseScore, Grade, Grading
 from rooflab.execute import Execution, Failure
 from rooflab.files import OutputError
