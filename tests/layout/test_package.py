@@ -22,8 +22,8 @@ LAYERS = {
     },
     "showing": {"display", "plots", "progress", "tables", "widgets"},
     "teaching": {
-        "__main__", "answers", "book", "bookmap", "check", "cli", "devicecard", "execute", "files", "grading",
-        "nbkernel", "predict", "prediction", "report", "runs", "session", "tour",
+        "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
+        "grading", "nbkernel", "predict", "prediction", "reporting", "runs", "session", "tour",
     },
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.
