@@ -26,7 +26,7 @@ from typing import Any
 from labs import SOLUTION, instructor_cells
 from percent import Cell, SourceError, parse, syntax_error
 
-__all__ = ["build", "cell_id", "check", "expected_notebooks", "main", "sources"]
+__all__ = ["build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = "python tools/build.py"
@@ -79,7 +79,7 @@ def expected_notebooks(script: Path, root: Path = ROOT) -> dict[Path, str]:
     lab = script.parts[0] == "solutions"
     # Both editions of a lab link to the student edition.
     linked = Path("labs", *beside.parts[1:]) if lab else beside
-    cells = _fill_links(cells, name, _links(root, linked))
+    cells = _fill_links(cells, name, links(root, linked))
     problems = [
         f"{name}:{cell.line}: the code cell is no valid Python ({error})."
         for cell in cells
@@ -94,18 +94,25 @@ def expected_notebooks(script: Path, root: Path = ROOT) -> dict[Path, str]:
 
 
 def build(scripts: list[Path], root: Path = ROOT) -> list[Path]:
-    """Write the notebooks of ``scripts`` that differ from what is there; returns their paths."""
-    pairs = [pair for pair in _pairs(scripts, root) if _read(root / pair[1]) != pair[2]]
-    for _, path, text in pairs:
+    """Write the notebooks of ``scripts`` that differ from what is there; returns their paths.
+
+    Raises:
+        SourceError: with the problems of every script that has one; the notebooks of the others are written.
+    """
+    pairs, problems = _pairs(scripts, root)
+    changed = [(path, text) for _, path, text in pairs if _read(root / path) != text]
+    for path, text in changed:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8", newline="\n")
-    return [path for _, path, _ in pairs]
+    if problems:
+        raise SourceError(problems)
+    return [path for path, _ in changed]
 
 
 def check(scripts: list[Path], root: Path = ROOT) -> list[str]:
-    """Return one sentence for each notebook that is missing or out of step, naming the command that mends it."""
-    sentences = []
-    for script, path, text in _pairs(scripts, root):
+    """Return one sentence for each problem of a script, and for each notebook that is missing or out of step."""
+    pairs, sentences = _pairs(scripts, root)
+    for script, path, text in pairs:
         there = _read(root / path)
         if there != text:
             state = "is missing, and is made from" if there is None else "is out of step with"
@@ -125,8 +132,8 @@ def orphans(root: Path = ROOT) -> list[str]:
     ]
 
 
-def _pairs(scripts: list[Path], root: Path) -> list[tuple[Path, Path, str]]:
-    """Return (script, notebook, text of the notebook); all problems of all scripts are raised together."""
+def _pairs(scripts: list[Path], root: Path) -> tuple[list[tuple[Path, Path, str]], list[str]]:
+    """Return (script, notebook, its text) of the scripts that can be built, and the problems of the others."""
     pairs: list[tuple[Path, Path, str]] = []
     problems: list[str] = []
     for script in scripts:
@@ -134,12 +141,11 @@ def _pairs(scripts: list[Path], root: Path) -> list[tuple[Path, Path, str]]:
             pairs += [(script, path, text) for path, text in expected_notebooks(script, root).items()]
         except SourceError as error:
             problems += error.problems
-    if problems:
-        raise SourceError(problems)
-    return pairs
+    return pairs, problems
 
 
-def _links(root: Path, notebook: Path) -> dict[str, str]:
+def links(root: Path, notebook: Path) -> dict[str, str]:
+    """Return the addresses of the repository and of ``notebook`` in it, as [tool.rooflab] of pyproject.toml says."""
     place = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["rooflab"]
     owner, repository, branch = place["owner"], place["repository"], place["branch"]
     path = notebook.as_posix()

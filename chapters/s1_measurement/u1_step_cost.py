@@ -36,6 +36,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+
 from rooflab import costs, measure, measure_all, plots, predict, report, size, tables
 from rooflab.session import open_unit
 

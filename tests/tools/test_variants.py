@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import variants
 from percent import SourceError
 
@@ -63,7 +64,7 @@ def test_an_error_in_a_cell_above_does_not_stop_the_notebook():
 
 
 def test_a_function_can_be_asked_for_its_source_and_pickled_by_name():
-    asks = "import inspect, pickle\nassert 'return 7' in inspect.getsource(f)\nassert p.loads(p.dumps(f)) is f"
+    asks = "import inspect, pickle as p\nassert 'return 7' in inspect.getsource(f)\nassert p.loads(p.dumps(f)) is f"
     assert points_of(asks, before="def f():\n    return 7") == 4
 
 
