@@ -126,6 +126,8 @@ def score(lab: Lab, variant: Variant) -> Scores:
     from nbformat import from_dict
     from nbgrader.utils import determine_grade, is_grade
 
+    with suppress(ImportError):  # a figure takes longer than all checks of a lab, and is no part of a grade
+        import_module("rooflab.plots.style").png = lambda fig: b""  # type: ignore[attr-defined]
     sys.modules["__main__"] = main_module = types.ModuleType("__main__")
     main_module.__dict__["display"] = lambda *values, **options: None
     scores: Scores = {}

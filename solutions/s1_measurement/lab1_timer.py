@@ -56,6 +56,7 @@ import time
 from statistics import median
 
 import numpy as np
+
 from rooflab import check, clocks, find_device, measure, plots, size
 from rooflab.session import show_device
 from rooflab.simulate import FakeMachine
@@ -1099,7 +1100,7 @@ for framework in frameworks:
     start_s = machine.now()
     machine.launch()
     unwaited_s = machine.now() - start_s
-    settled = settle(here, 0.05, 200)
+    settled = settle(here, 0.05, 100)
     print(f"{framework}, {N} x {N}\n  not waited for   {unwaited_s * 1e6:10.1f} µs")
     print(f"  your time_call   {time_call(here, 0.05) * 1e6:10.1f} µs")
     print(f"  your settle      {settled['median_s'] * 1e6:10.1f} µs  (settled: {settled['settled']})")
