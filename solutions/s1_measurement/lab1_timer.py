@@ -211,19 +211,19 @@ for min_s in (0.0, 0.7e-3, 3e-3):
         "wait_ns": draw.randrange(2_000, 8_000), "compile_ns": draw.randrange(10**6, 10**8), "jitter": 0.2,
         "drift_per_call": 1e-3, "seed": draw.randrange(10**6),
     }  # fmt: skip
-    check.close(time_call(dict(fresh), min_s), _batches(fresh, min_s), rtol=1e-9, what=f"{fresh}, min_s={min_s}",
-                hint="Noise and drift belong to the answer; the settings do not hold it.")  # fmt: skip
+    check.close(time_call(dict(fresh), min_s), _batches(fresh, min_s), rtol=1e-9, what=f"fresh machine, {min_s=}",
+                hint=f"Noise and drift belong to the answer; the settings do not hold it: {fresh}")  # fmt: skip
 
 # %% hidden="time_call" points=1
 draw = random.Random()
 short = {"kernels": {"work": draw.randrange(500, 1500)}, "launch_ns": draw.randrange(4_000, 6_000), "wait_ns": 9_000}
-check.close(time_call(dict(short), 2e-3), short["launch_ns"] / 1e9, rtol=0.05, what=f"launches bind: {short}",
-            hint="Kernels shorter than their launch run as fast as they are launched: no wait after each.")  # fmt: skip
+check.close(time_call(dict(short), 2e-3), short["launch_ns"] / 1e9, rtol=0.05, what="launches bind",
+            hint=f"Kernels shorter than their launch run as fast as they are launched: {short}")  # fmt: skip
 # 256 calls last 13 to 18 ms, 128 calls do not last 10 ms; a step more or less is one percent.
 coarse = {"kernels": {"work": draw.randrange(43_000, 58_000)}, "jitter": 0.6, "resolution_ns": 100_000}
 coarse["seed"] = draw.randrange(10**6)
 check.close(time_call(dict(coarse), 10e-3), _batches({**coarse, "resolution_ns": 1}, 10e-3), rtol=0.011,
-            what=f"a coarse clock: {coarse}", hint="The first batch that lasts min_s decides.")  # fmt: skip
+            what="a coarse clock", hint=f"The first batch that lasts min_s decides: {coarse}")  # fmt: skip
 
 # %% [markdown]
 # **Takeaway.** Empty the queue before you start the clock and before you stop it, and let a batch last a hundred
@@ -334,21 +334,21 @@ for slow, lucky in ((4, True), (9, True), (0, False), (draw.randrange(1, 12), Fa
         times[1:3] = [1.0, 1.01]
     times[-1], times[-4] = 9.0, 5.0
     times = [1e-4 * t for t in times]
-    check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what=f"{times}",
-                hint="Lucky calls at the start and hiccups at the end are no constant either.")  # fmt: skip
+    check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what="slow at the start",
+                hint=f"Look for three near ones in a row, from the start: {times}")  # fmt: skip
 for rise in (0.01, 0.02, 0.03):
     times = [1e-3 * min(0.7 + rise * i, 1.0) * draw.uniform(0.995, 1.005) for i in range(70)]
-    check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what=f"fast at the start, +{rise} a call",
-                hint="Near means near from both sides.")  # fmt: skip
+    check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what="fast at the start",
+                hint=f"Near means near from both sides: {times}")  # fmt: skip
 
 # %% hidden="warmup_length" points=1
 draw = random.Random()
 for tolerance, run in ((0.02, 3), (0.3, 2), (0.05, 6), (0.1, 1)):
     times = [1 + 3 * draw.random() * 0.8**i + draw.uniform(0, 0.06) for i in range(draw.randrange(30, 40))]
     check.equal(warmup_length(list(times), tolerance, run), _joins(times, tolerance, run),
-                what=f"tolerance={tolerance}, run={run}, {times}", hint="Not always 0.1 and 3.")  # fmt: skip
+                what=f"{tolerance=}, {run=}", hint=f"Not always 0.1 and 3: {times}")  # fmt: skip
 times = [draw.choice((1.0, 2.0)) * 1.5**i for i in range(12)]
-check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what=f"{times}", hint="Never steady: keep nothing.")
+check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what="never steady", hint=f"Keep nothing: {times}")
 for short, length in (([3.0, 1.0, 1.01], 3), ([1.0, 1.0, 1.0, 2.0, 1.0], 0), ([2.0], 1)):
     check.equal(warmup_length(list(short)), length, what=f"{short}",
                 hint="The last half of five samples is three samples. Two samples are no run of three.")  # fmt: skip
@@ -588,10 +588,11 @@ for jitter, width in ((0.1, 0.02), (0.3, 0.05), (0.3, 0.1), (0.02, 0.05), (0.5, 
         "outlier_share": 0.05, "hiccup_every": 11, "hiccup_ns": 70_000, "seed": draw.randrange(10**6),
     }  # fmt: skip
     counts, values = _settled(fresh, width, cap)
-    found, what = settle(dict(fresh), width, cap), f"{fresh}, width={width}, cap={cap}"
-    check.equal([found["samples"], found["settled"]], counts, what=what, hint="Stop at the first n that is enough.")
+    found, what = settle(dict(fresh), width, cap), f"fresh machine, {width=}, {cap=}"
+    check.equal([found["samples"], found["settled"]], counts, what=what,
+                hint=f"Stop at the first n that is enough: {fresh}")  # fmt: skip
     check.close([found["low_s"], found["median_s"], found["high_s"]], values, rtol=1e-9, what=what,
-                hint="Median and interval are those of all timed samples, the slow ones included.")  # fmt: skip
+                hint=f"Median and interval are those of all timed samples, the slow ones too: {fresh}")  # fmt: skip
 
 # %% hidden="settle" points=1
 draw = random.Random()
@@ -601,10 +602,11 @@ for cap in (6, 13, draw.randrange(40, 90)):
         "max_launches": cap + 20,
     }  # fmt: skip
     counts, values = _settled(fresh, 1e-4, cap)
-    found, what = settle(dict(fresh), 1e-4, cap), f"{fresh}, width=0.0001, cap={cap}"
-    check.equal([found["samples"], found["settled"]], counts, what=what, hint="At the cap, stop and say unsettled.")
+    found, what = settle(dict(fresh), 1e-4, cap), f"noisy machine, {cap=}"
+    check.equal([found["samples"], found["settled"]], counts, what=what,
+                hint=f"At the cap, stop and say unsettled: {fresh}")  # fmt: skip
     check.close([found["low_s"], found["median_s"], found["high_s"]], values, rtol=1e-9, what=what,
-                hint="An unsettled median comes with its interval all the same.")  # fmt: skip
+                hint=f"An unsettled median comes with its interval all the same: {fresh}")  # fmt: skip
 
 # %% [markdown]
 # Does the interval keep its promise? On a fake machine we can ask: we settle on two hundred machines and count how
@@ -749,8 +751,8 @@ for rounds, lead in ((1, 0.9), (2, 1.2), (15, 0.97), (30, 1.04), (41, 1.0)):
         "neighbour_calls": [[20, 33]], "neighbour_factor": 1.8,
     }  # fmt: skip
     found, values = compare(dict(fresh), rounds), _rounds(fresh, rounds)
-    check.close([found["p20"], found["speedup"], found["p80"]], values, rtol=1e-9, what=f"{fresh}, rounds={rounds}",
-                hint="One machine; a first in even rounds, b in odd; a ratio each round; percentiles.")  # fmt: skip
+    check.close([found["p20"], found["speedup"], found["p80"]], values, rtol=1e-9, what=f"fresh machine, {rounds=}",
+                hint=f"One machine; a first in even rounds, b in odd; a ratio each round: {fresh}")  # fmt: skip
 
 # %% hidden="compare" points=1
 draw = random.Random()
@@ -759,8 +761,8 @@ for lead, faster in ((1.02, "b"), (0.98, "a"), (1.0, "neither")):
         "kernels": {"a": round(100_000 * lead), "b": 100_000}, "drift_per_call": 3e-3, "jitter": 0.01,
         "seed": draw.randrange(10**6),
     }  # fmt: skip
-    check.equal(compare(dict(fresh), 40)["faster"], faster, what=f"{fresh}, 40 rounds",
-                hint="The drift is larger than the difference: only rounds can tell who is faster.")  # fmt: skip
+    check.equal(compare(dict(fresh), 40)["faster"], faster, what="the faster one, on a chip that heats up",
+                hint=f"The drift is larger than the difference: only rounds can tell: {fresh}")  # fmt: skip
 
 # %% [markdown]
 # On the machine of the figure, where `b` takes 97 µs and `a` 100 µs before the launch and the wait are added:
@@ -920,9 +922,11 @@ draw = random.Random()
 for fits in (1, 2, 4):
     fresh, nbytes = _memory(draw, fits)
     rates, rest = _sweep(fresh, nbytes, 1e12)
-    found, what = bandwidth(dict(fresh), nbytes, 1e12), f"{fresh}"
-    check.close(found["rates"], rates, rtol=1e-9, what=what, hint="Untimed round, then 4 n samples in turn; median.")
-    check.equal([found["buffers"], found["believable"]], rest, what=what, hint="Possible, and within 5 % of the last.")
+    found, what = bandwidth(dict(fresh), nbytes, 1e12), f"cache for {fits} buffers"
+    check.close(found["rates"], rates, rtol=1e-9, what=what,
+                hint=f"An untimed round, then 4 n samples in turn; the median: {fresh}")  # fmt: skip
+    check.equal([found["buffers"], found["believable"]], rest, what=what,
+                hint=f"Possible, and within 5 % of the rate before: {fresh}")  # fmt: skip
     check.close(found["bytes_per_s"], rates[-1], rtol=1e-9, what=what, hint="Report the last rate, not the largest.")
 
 # %% hidden="bandwidth" points=2
@@ -935,7 +939,8 @@ for settings, limit, hint in (
     (tight, 1.3e12, "The first rate below the limit still owes a part to the cache."),
 ):
     rates, rest = _sweep(settings, nbytes, limit)
-    found, what = bandwidth(dict(settings), nbytes, limit), f"{settings}, limit={limit}"
+    found, what = bandwidth(dict(settings), nbytes, limit), f"fresh machine, {limit=}"
+    hint += f" The machine: {settings}"
     check.equal([found["buffers"], found["believable"]], rest, what=what, hint=hint)
     check.close(found["bytes_per_s"], rates[-1], rtol=1e-9, what=what, hint=hint)
 
