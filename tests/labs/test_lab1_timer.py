@@ -12,7 +12,7 @@ import variants
 from rooflab import check
 from rooflab.clocks import HostClock
 from rooflab.measurement import measure, measure_all, median_interval, quantile
-from rooflab.simulate import FakeMachine
+from rooflab.simulate import FakeMachine, Settings
 
 SCRIPT = Path("solutions/s1_measurement/lab1_timer.py")
 NOISE = {"jitter": 0.3, "hiccup_every": 9, "hiccup_ns": 50_000}
@@ -56,6 +56,12 @@ def test_summarize_gives_the_percentiles_of_the_package(solved, count):
     found = solved["summarize"](times)
     expected = {f"{name}_s": quantile(times, q) for name, q in (("p20", 0.2), ("median", 0.5), ("p80", 0.8))}
     assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
+def test_the_lab_tells_the_usual_costs_of_the_machine(lab):
+    usual = Settings()
+    told = f"(a launch costs the host {usual.launch_ns // 1000} µs, a wait {usual.wait_ns // 1000} µs)"
+    assert any(told in " ".join(cell["source"].split()) for cell in lab.student)
 
 
 def test_the_package_measures_the_fake_machine_as_the_lab_does(solved):
