@@ -1,6 +1,6 @@
 """Make .venv from requirements.lock, or find in a moment that it is ready (every target of the Makefile calls this).
 
-Only the standard library, and syntax that any Python since 3.6 can read: an old one must be able to say that it is too old.
+Only the standard library, and syntax that any Python since 3.6 can read: an old one must be able to say that it is old.
 The stamp .venv/.ready is written last. An environment without a stamp was left half-made and is made again.
 """
 
@@ -82,21 +82,22 @@ def find_python():
 
 
 def fingerprint(version):
-    """Return what the environment depends on, hashed: the pins, the project's metadata, Python, the folder."""
+    """Return what the environment depends on, hashed: the pins, the project's metadata, Python."""
     digest = hashlib.sha256()
     for name in SOURCES:
         with open(os.path.join(ROOT, name), "rb") as file:
             digest.update(file.read())
     digest.update(dotted(version).encode())
-    digest.update(ROOT.encode())
     return digest.hexdigest()
 
 
 def stamped():
-    """Return the stamp's (fingerprint, version), or None when there is none to trust."""
+    """Return the stamp's (fingerprint, version), or None when there is none to trust: none, or of another folder."""
     try:
         with open(STAMP) as file:
-            digest, version = file.read().split()
+            digest, version, root = file.read().rstrip("\n").split(" ", 2)
+        if root != ROOT:
+            return None
         # The interpreter behind the link may have been removed since.
         os.stat(os.path.join(VENV, "bin", "python"))
         return digest, tuple(int(part) for part in version.split("."))
@@ -161,7 +162,8 @@ def follow(process, total, began, position):
                     last = "install"
             if ended:
                 return
-            show(progress(total, began, len(fetched), last))
+            if total:
+                show(progress(total, began, len(fetched), last))
             time.sleep(0.3)
 
 
@@ -190,7 +192,7 @@ def explain(position):
     for pattern, sentence in CAUSES:
         if re.search(pattern, text):
             raise Failed(f"{sentence} (pip's own words: {LOG})")
-    tail = "\n  ".join(text.strip().splitlines()[-8:])
+    tail = "\n  ".join(text.strip().splitlines()[-12:])
     raise Failed(f"pip failed; the last lines of {LOG}:\n  {tail}")
 
 
@@ -223,10 +225,11 @@ def build(version, python):
         if made.returncode:
             raise Failed("Creating .venv failed: " + made.stdout.decode(errors="replace").strip()[-400:])
     run(["-r", "requirements.lock"], total, began)
+    show("adding the project itself")
     # hatchling is in the lock, so this step needs no network.
-    run(["--no-deps", "--no-build-isolation", "-e", "."], total, began)
+    run(["--no-deps", "--no-build-isolation", "-e", "."], 0, began)
     with open(STAMP + ".part", "w") as file:
-        file.write(f"{fingerprint(version)} {dotted(version)}\n")
+        file.write(f"{fingerprint(version)} {dotted(version)} {ROOT}\n")
     os.replace(STAMP + ".part", STAMP)
     show(f".venv is ready: {installed()} packages in {time.time() - began:.0f} s", final=True)
 

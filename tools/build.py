@@ -26,7 +26,7 @@ from typing import Any
 from lab_cells import SOLUTION, instructor_cells
 from percent import Cell, SourceError, parse, syntax_error
 
-__all__ = ["build", "cell_id", "check", "expected_notebooks", "main", "sources"]
+__all__ = ["build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = "python tools/build.py"
@@ -79,7 +79,7 @@ def expected_notebooks(script: Path, root: Path = ROOT) -> dict[Path, str]:
     lab = script.parts[0] == "solutions"
     # Both editions of a lab link to the student edition.
     linked = Path("labs", *beside.parts[1:]) if lab else beside
-    cells = _fill_links(cells, name, _links(root, linked))
+    cells = _fill_links(cells, name, links(root, linked))
     problems = [
         f"{name}:{cell.line}: the code cell is no valid Python ({error})."
         for cell in cells
@@ -144,7 +144,8 @@ def _pairs(scripts: list[Path], root: Path) -> tuple[list[tuple[Path, Path, str]
     return pairs, problems
 
 
-def _links(root: Path, notebook: Path) -> dict[str, str]:
+def links(root: Path, notebook: Path) -> dict[str, str]:
+    """Return the addresses of the repository and of ``notebook`` in it, as [tool.rooflab] of pyproject.toml says."""
     place = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["rooflab"]
     owner, repository, branch = place["owner"], place["repository"], place["branch"]
     path = notebook.as_posix()

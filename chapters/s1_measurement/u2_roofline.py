@@ -31,8 +31,9 @@ if "google.colab" in sys.modules:
 import jax
 import jax.numpy as jnp
 import torch
+
 from rooflab import bound, costs, count, measure, measure_all, plots, predict, report, size, specs, tables, widgets
-from rooflab.ceilings import matmul_call, measured_ceilings
+from rooflab.ceilings import matmul_rate, measured_ceilings
 from rooflab.session import open_unit
 
 device = open_unit("s1_measurement/u2_roofline", needs=("torch", "jax"))
@@ -102,12 +103,7 @@ plots.curves(
 # does the datasheet say, if there is one for this device?
 
 # %%
-products = {fmt: [] for fmt in FORMATS}
-for fmt in FORMATS:
-    for n in SIDES:
-        call = matmul_call(device, fmt, n)
-        products[fmt].append(measure(call, costs.matmul(n, n, n, fmt), name=f"{fmt}, n = {n}", budget_s=0.12))
-
+products = {fmt: [matmul_rate(device, fmt, n) for n in SIDES] for fmt in FORMATS}
 plots.curves(
     SIDES, products, attribute="flops_per_s", unit="FLOP/s", key="matmul sweep",
     title="Only large products reach the peak of their format", x="side n of the matrices", y="rate",
@@ -121,8 +117,7 @@ rows = {
     for fmt in FORMATS
 }  # fmt: skip
 tables.table(rows, columns=list(rows[FORMATS[0]]), caption=f"{device.name}, measured on {roof.date}")
-promised = device.spec.bytes_per_s if device.spec else None
-share = f"{roof.bytes_per_s / promised:.0%} of the datasheet's" if promised else "the chip table has no row to compare with"
+share = f"{roof.bytes_per_s / device.spec.bytes_per_s:.0%} of the datasheet's" if device.spec else "no datasheet here"
 print(f"memory: {roof.bytes_per_s / 1e9:,.0f} GB/s, {share}")
 
 # %% [markdown]

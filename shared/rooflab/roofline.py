@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from .specs import Chip
 
 __all__ = [
-    "Bound", "Ceilings", "attainable", "bound", "fit_three", "knee_overhead_bytes", "leaves_overhead",
-    "matmul_leaves_overhead", "matmul_ridge", "sequence_time_s",
+    "REGIMES", "Bound", "Ceilings", "MissingFormat", "attainable", "bound", "fit_three", "knee_overhead_bytes",
+    "leaves_overhead", "matmul_leaves_overhead", "matmul_ridge", "sequence_time_s",
 ]  # fmt: skip
+
+REGIMES = ("overhead", "bandwidth", "compute")
 
 Array = TypeVar("Array", float, np.ndarray)
 
@@ -129,8 +131,8 @@ class Bound:
     @property
     def regime(self) -> str:
         """Which term is the largest: "overhead", "bandwidth" or "compute" (the later in this order on a tie)."""
-        terms = {"compute": self.compute_s, "bandwidth": self.bandwidth_s, "overhead": self.overhead_s}
-        return max(terms, key=terms.__getitem__)
+        terms = dict(zip(REGIMES, (self.overhead_s, self.bandwidth_s, self.compute_s), strict=True))
+        return max(reversed(REGIMES), key=terms.__getitem__)
 
     @property
     def flops_per_s(self) -> float:

@@ -183,7 +183,7 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
         from .plots.style import series_style, set_axis
 
         roof = roofs[where]
-        set_axis(ax.xaxis, label="arithmetic intensity (FLOP/byte)", unit="", log=True)
+        set_axis(ax.xaxis, label="intensity (FLOP/byte)", unit="", log=True)
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
         if dtype not in roof.flops_per_s:
             known = ", ".join(roof.flops_per_s)

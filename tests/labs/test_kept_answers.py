@@ -5,6 +5,7 @@ from pathlib import Path
 
 import courses
 import pytest
+
 import variants
 
 SCRIPTS = {"demo": courses.labs_of(courses.FIXTURE), "book": courses.labs_of(courses.ROOT)}

@@ -10,6 +10,7 @@ import urllib.request
 
 import courses
 import pytest
+
 import variants
 
 ASSIGNMENTS = [("demo", "s9_demo")]

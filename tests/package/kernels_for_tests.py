@@ -91,3 +91,24 @@ def neighbour_kernel(x, BLOCK: tl.constexpr):
     """Shift x by one place within itself: a program reads the element that the next program writes."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x + i, tl.load(x + i + 1, mask=i + 1 < tl.num_programs(0) * BLOCK, other=0.0))
+
+
+@triton.jit
+def collide_kernel(x, y, BLOCK: tl.constexpr):
+    """Eight lanes write each element of y."""
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i // 8, tl.load(x + i))
+
+
+@triton.jit
+def far_kernel(x, y, offset, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i + offset, tl.load(x + i))
+
+
+@triton.jit
+def descriptor_kernel(x, y, n, TILE: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [n, n], [n, 1], [TILE, TILE])
+    target = tl.make_tensor_descriptor(y, [n, n], [n, 1], [TILE, TILE])
+    i, j = tl.program_id(0) * TILE, tl.program_id(1) * TILE
+    target.store([i, j], source.load([i, j]))

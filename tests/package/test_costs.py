@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rooflab import costs
 from rooflab.costs import MODELS, RECOMPUTE, Link, Transformer, Work
 from rooflab.units import FORMATS, bytes_of
@@ -382,6 +383,12 @@ class TestOptimizers:
         eager = costs.optimizer_step(1000, kind="adamw", fused=False, tensors=3)
         assert (eager.bytes, eager.launches) == (80_000, 24)
         assert eager.flops == costs.optimizer_step(1000, kind="adamw").flops
+
+    @pytest.mark.parametrize(("kind", "arrays", "kernels"), [("sgd", 3, 1), ("momentum", 8, 3)])
+    def test_other_eager_updates(self, kind: str, arrays: int, kernels: int) -> None:
+        # sgd: p, g in, p out. momentum: m; m, g; p, m in and one out each.
+        eager = costs.optimizer_step(1000, kind=kind, fused=False)
+        assert (eager.bytes, eager.launches) == (4000 * arrays, kernels)
 
     def test_newton_schulz_by_hand(self) -> None:
         # m = 2, n = 3: X X^T 2*2*2*3 = 24, A A 2*8 = 16, B X 24: 64 a step, 5 steps

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rooflab.simulate import FakeMachine, Settings, _uniform
 
 WORST = {

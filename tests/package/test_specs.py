@@ -4,6 +4,7 @@ import pickle
 import re
 
 import pytest
+
 from rooflab.specs import Chip, UnknownChip, chip, chips, find_chip
 
 EVERY = [pytest.param(row, id=row.id) for row in chips()]

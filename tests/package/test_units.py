@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rooflab.units import FORMATS, bytes_of, format_name, format_si, in_unit, parse_quantity, unit_of
 
 
@@ -118,7 +119,7 @@ class TestParse:
             ("64 KiB", "B", 65536),
             ("1.5 GiB", "GB", 1.5 * 2**30),
             ("2x", "x", 2),
-            ("2 ×", "x", 2),  # noqa: RUF001
+            ("2 ×", "x", 2),
             ("2 times", "", 2),
             ("40 %", "%", 0.4),
             ("40", "%", 0.4),

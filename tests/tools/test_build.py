@@ -6,14 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import build
-import lab_cells
 import nbformat
-import percent
 import pytest
-import variants
 from hypothesis import given
 from hypothesis import strategies as st
+
+import build
+import percent
+import variants
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURE = ROOT / "tests" / "fixtures" / "course"

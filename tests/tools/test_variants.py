@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import variants
 from percent import SourceError
 

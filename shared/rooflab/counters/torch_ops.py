@@ -21,16 +21,22 @@ from .torch_flops import flops_of
 __all__ = ["TorchCounter", "count_bytes", "distinct_bytes", "format_of", "storage_key", "tensors_in"]
 
 # In-place operations that overwrite their target without reading it.
-_WRITE_ONLY = frozenset(
-    ["copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_", "set_data"]
-)
+_WRITE_ONLY = frozenset({
+    "copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_",
+    "log_normal_", "cauchy_", "set_data",
+})  # fmt: skip
 # Operations that read only as many elements of their first operand as they return (plus the indices).
-_GATHERS = frozenset(["gather", "index", "index_select", "embedding", "take", "take_along_dim", "_unsafe_index", "masked_select"])
+_GATHERS = frozenset({
+    "gather", "index", "index_select", "embedding", "take", "take_along_dim", "_unsafe_index", "masked_select",
+})  # fmt: skip
 # Operations that write only as many elements of their target as they are given.
-_SCATTERS = frozenset(
-    ["scatter_", "scatter_add_", "scatter_reduce_", "index_put_", "_index_put_impl_", "index_add_", "index_copy_", "put_", "masked_scatter_"]
-)
-_ADDING = frozenset(["scatter_add_", "scatter_reduce_", "index_add_"])
+_SCATTERS = frozenset({
+    "scatter_", "scatter_add_", "scatter_reduce_", "index_put_", "_index_put_impl_", "index_add_",
+    "index_copy_", "put_", "masked_scatter_",
+})  # fmt: skip
+_ADDING = frozenset({
+    "scatter_add_", "scatter_reduce_", "index_add_",
+})  # fmt: skip
 
 COMPILED_SENTENCE = (
     "count sees the operations of eager PyTorch, and this function runs through torch.compile, which replaces them by "
@@ -134,6 +140,8 @@ def operands(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any)
     for argument, value in _bind(func, args, kwargs):
         tensors = list(tensors_in(value))
         written = argument.alias_info is not None and argument.alias_info.is_write
+        if name.startswith("_fused_") and argument.name in ("grads", "state_steps"):
+            written = kwargs.get("grad_scale") is not None and argument.name == "grads"  # says the schema: always
         if written:
             writes += tensors
         if not shape_only and not (written and (argument.kwarg_only or name in _WRITE_ONLY)):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["from_bits", "patches", "round_bf16", "rounded", "to_bits"]
+__all__ = ["from_bits", "is_bf16", "patches", "round_bf16", "rounded", "to_bits"]
 
 
 def round_bf16(values: np.ndarray) -> np.ndarray:
@@ -40,11 +40,14 @@ def from_bits(bits: np.ndarray) -> np.ndarray:
     return (np.ascontiguousarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
+def is_bf16(dtype: Any) -> bool:
+    """Whether a Triton dtype is bf16 or a block of it (by name: comparing dtypes is slow, and this is asked often)."""
+    return dtype.scalar.name == "bf16"
+
+
 def rounded(handle: Any) -> Any:
     """Round what a handle of the interpreter holds if it stands for bf16."""
-    import triton.language as tl
-
-    if getattr(handle, "dtype", None) is not None and handle.dtype.scalar == tl.bfloat16:
+    if getattr(handle, "dtype", None) is not None and is_bf16(handle.dtype):
         handle.data = round_bf16(handle.data)
     return handle
 
@@ -60,10 +63,10 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
     cast, bitcast, absolute = builder.cast_impl, builder.create_bitcast, builder.create_fabs
 
     def get_np_dtype(dtype: Any) -> Any:
-        return np.dtype(np.float32) if dtype.scalar == tl.bfloat16 else np_dtype(dtype)
+        return np.dtype(np.float32) if is_bf16(dtype) else np_dtype(dtype)
 
     def validate(data: Any, dtype: Any) -> bool:
-        if dtype.scalar == tl.bfloat16:
+        if is_bf16(dtype):
             return data.dtype == np.float32
         return fits(data, dtype)
 
@@ -89,7 +92,7 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
         return interpreter.TensorHandle(to_bits(source.data).view(np_dtype(target)), target.scalar)
 
     def create_fabs(self: Any, value: Any) -> Any:
-        if value.dtype.scalar == tl.bfloat16:
+        if is_bf16(value.dtype):
             return interpreter.TensorHandle(np.abs(value.data), value.dtype.scalar)
         return absolute(self, value)
 

@@ -7,6 +7,7 @@ KernelRow(name='k', launches=1, flops=0, bytes_read=0, bytes_written=0)
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -24,6 +25,9 @@ __all__ = ["KernelTracer", "Launch"]
 AUTOTUNE_NOTE = "An autotuned kernel is counted with the first of its configurations."
 ATOMICS_NOTE = "A kernel that waits for others (atomic_cas) is not searched for races."
 UNCHECKED_NOTE = "Addresses that a kernel made from integers are not checked."
+
+_LOCK = threading.Lock()  # guards the two below
+_HOOKS = ExitStack()  # what takes the hooks out of the interpreter again when the last count ends
 
 
 class Launch:
@@ -82,18 +86,20 @@ class KernelTracer:
         """Trace the kernels of the block; everything is put back afterwards, whatever happens inside."""
         from .triton_patches import install
 
-        before = KernelTracer.stack
-        with ExitStack() as stack:
-            interpreted = interpreting()
-            if not before:
-                install(stack, interpreted=interpreted)
-            KernelTracer.stack = (*before, self)
-            if interpreted:
-                self.torch_counter.on_allocation, self.torch_counter.on_write = self._allocated, self._written
-            try:
-                yield
-            finally:
-                KernelTracer.stack = before
+        interpreted = interpreting()
+        with _LOCK:
+            if not KernelTracer.stack:
+                install(_HOOKS, interpreted=interpreted)
+            KernelTracer.stack = (*KernelTracer.stack, self)
+        if interpreted:
+            self.torch_counter.on_allocation, self.torch_counter.on_write = self._allocated, self._written
+        try:
+            yield
+        finally:
+            with _LOCK:
+                KernelTracer.stack = tuple(tracer for tracer in KernelTracer.stack if tracer is not self)
+                if not KernelTracer.stack:
+                    _HOOKS.close()
 
     @staticmethod
     @contextmanager
@@ -128,7 +134,7 @@ class KernelTracer:
                 _bytes_of(tensor, shadow)[...] = True
 
     def counted(self, result: Any = None) -> Counted | None:
-        """Return what was counted, None without a launch; `result`, what the function returned, is searched for gaps."""
+        """Return what was counted, None without a launch; `result`, which the function returned, is searched for gaps."""
         if not self.launches:
             return None
         weights: dict[str, int] = {}
@@ -166,7 +172,9 @@ class KernelTracer:
             if not written.all():
                 first = int(np.flatnonzero(~written)[0])
                 example = f"element {first} of {tensor.numel()}"
-                yield Access(self.launches[-1].name, "uninitialised", f"result {number}", int((~written).sum()), example)
+                yield Access(
+                    self.launches[-1].name, "uninitialised", f"result {number}", int((~written).sum()), example
+                )
 
 
 def _rows(launches: list[Launch]) -> Iterator[KernelRow]:

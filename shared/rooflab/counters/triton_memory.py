@@ -31,7 +31,7 @@ _NOBODY, _SEVERAL = -1, -2
 
 @dataclass
 class Region:
-    """The storage of one or more tensor arguments; `start` and `numel` are those of the first, in bytes and elements."""
+    """The storage of one or more tensor arguments; `start` (bytes) and `numel` (elements) are those of the first."""
 
     name: str
     real: int

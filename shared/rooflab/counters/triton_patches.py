@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .triton_bf16 import from_bits, patches, rounded, to_bits
+from .triton_bf16 import from_bits, is_bf16, patches, rounded, to_bits
 from .triton_kernels import ATOMICS_NOTE, AUTOTUNE_NOTE, KernelTracer, Launch, compiled_kernel, kernel_line
 
 __all__ = ["install"]
@@ -29,8 +29,10 @@ _RUNNING: list[Launch] = []  # the launch that is being interpreted is the last
 
 def _put(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
     """Set an attribute until the stack unwinds."""
-    before = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
-    stack.callback(setattr, owner, name, before)
+    if name in vars(owner):
+        stack.callback(setattr, owner, name, vars(owner)[name])
+    else:
+        stack.callback(delattr, owner, name)
     setattr(owner, name, value)
 
 
@@ -49,12 +51,28 @@ def install(stack: ExitStack, *, interpreted: bool) -> None:
         return [1.0, 1.0, 1.0]  # all alike: the first one wins, and nothing runs that would be counted
 
     _put(stack, Autotuner, "_bench", bench)
-    for owner, name, value in patches(interpreter):
+    for owner, name, value in [*patches(interpreter), *_repairs(interpreter)]:
         _put(stack, owner, name, value)
     _hook_launches(stack, interpreter)
     _hook_memory(stack, interpreter)
     _hook_atomics(stack, interpreter)
     _hook_arithmetic(stack, interpreter)
+
+
+def _repairs(interpreter: Any) -> Iterator[tuple[Any, str, Any]]:
+    """What the interpreter of Triton 3.6 lacks: loop bounds under NumPy 2.4, and constants in bf16."""
+    patch_tensor, builder = interpreter._patch_lang_tensor, interpreter.InterpreterBuilder
+
+    def patch_lang_tensor(tensor: Any, scope: Any) -> None:
+        patch_tensor(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    def get_bf16(self: Any, value: float) -> Any:
+        return self.create_fp_trunc(self.get_fp32(value), self.get_bf16_ty())
+
+    yield interpreter, "_patch_lang_tensor", patch_lang_tensor
+    if not hasattr(builder, "get_bf16"):
+        yield builder, "get_bf16", get_bf16
 
 
 def _hook_launches(stack: ExitStack, interpreter: Any) -> None:
@@ -121,7 +139,7 @@ def _access(interpreter: Any, way: str, pointers: Any, mask: Any) -> tuple[Any, 
     width = max(1, element.primitive_bitwidth // 8)
     real, fine = _RUNNING[-1].memory.access(way, pointers.data.reshape(-1), lanes, width)
     # Bits of bf16 travel as integers: the interpreter has no other way to hold them.
-    target = tl.pointer_type(tl.uint16) if element == tl.bfloat16 else pointers.dtype
+    target = tl.pointer_type(tl.uint16) if is_bf16(element) else pointers.dtype
     handle = interpreter.TensorHandle(real.reshape(shape), target)
     return handle, interpreter.TensorHandle(fine.reshape(shape), tl.int1), np.flatnonzero(lanes)
 
@@ -135,7 +153,7 @@ def _hook_memory(stack: ExitStack, interpreter: Any) -> None:
     def masked_load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **kw: Any) -> Any:
         element = pointers.get_element_ty()
         real, fine, _ = _access(interpreter, "read", pointers, mask)
-        if element != tl.bfloat16:
+        if not is_bf16(element):
             return load(self, real, fine, other, *rest, **kw)
         if other is not None:
             other = interpreter.TensorHandle(to_bits(other.data), tl.uint16)
@@ -150,7 +168,7 @@ def _hook_memory(stack: ExitStack, interpreter: Any) -> None:
         if memory.judges_races and lanes.size > 1:
             addresses = pointers.data.reshape(-1)[lanes].astype(np.int64)
             memory.race_of_lanes(addresses, values.reshape(-1)[lanes], width)
-        if pointers.get_element_ty() == tl.bfloat16:
+        if is_bf16(pointers.get_element_ty()):
             value = interpreter.TensorHandle(to_bits(value.data), tl.uint16)
         return store(self, real, value, fine, *rest, **kw)
 
@@ -159,13 +177,11 @@ def _hook_memory(stack: ExitStack, interpreter: Any) -> None:
 
 
 def _hook_atomics(stack: ExitStack, interpreter: Any) -> None:
-    import triton.language as tl
-
     builder = interpreter.InterpreterBuilder
     rmw, cas = builder.create_atomic_rmw, builder.create_atomic_cas
 
     def refuse_bf16(pointers: Any) -> None:
-        if pointers.get_element_ty() == tl.bfloat16:
+        if is_bf16(pointers.get_element_ty()):
             raise NotImplementedError("the interpreter has no atomics in bf16: add in fp32, or count another kernel")
 
     def atomic_rmw(self: Any, op: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:

@@ -218,7 +218,7 @@ def bars(
     names, there = list(values), recorded or {}
     thick = 0.38 if there else 0.6
     alt = [f"{title.rstrip('.')}. Bars of {y}."]
-    with figure(title, size=(7.2, 1.2 + 0.55 * len(names))) as ax:
+    with figure(title, size=(7.2, 1.3 + (0.55 if there else 0.33) * len(names))) as ax:
         for i, name in enumerate(names):
             ax.barh(i, values[name], height=thick, color="#0072B2", zorder=2, label="yours" if i == 0 else None)
             if name in there:
@@ -229,9 +229,11 @@ def bars(
                         linewidth=2, zorder=3, label="model" if name == next(iter(bounds)) else None)  # fmt: skip
             alt.append(f"{name}: {format_si(values[name], unit)}.")
         ax.set_yticks([i + (thick / 2 if there else 0) for i in range(len(names))], names)
+        if marks:
+            ax.set_title(title, pad=24, wrap=True)  # room for the names of the lines
         for label, value in (marks or {}).items():
             ax.axvline(value, color="#D55E00", linewidth=1.3, linestyle="--", zorder=3)
-            ax.annotate(label, (value, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2), ha="center",
+            ax.annotate(label, (value, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",
                         textcoords="offset points", fontsize=9, color="#D55E00")  # fmt: skip
             alt.append(f"Line at {label}: {format_si(value, unit)}.")
         ax.invert_yaxis()

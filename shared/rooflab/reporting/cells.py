@@ -184,8 +184,7 @@ def _markdown(renderer: _Renderer) -> Any:
             return to_html(body, display=False)
 
         def latex_environment(self, name: str, body: str) -> str:
-            bare = name.rstrip("*")
-            inner = body if bare == "equation" else f"\\begin{{{bare}}}{body}\\end{{{bare}}}"
+            inner = body if name.startswith("equation") else f"\\begin{{{name}}}{body}\\end{{{name}}}"
             return to_html(inner, display=True)
 
         def heading(self, text: str, level: int, **attributes: Any) -> str:

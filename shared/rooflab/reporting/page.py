@@ -131,7 +131,7 @@ def _cover(title: str, device: Mapping[str, Any] | None, seconds: float | None, 
     return (
         f'<header id="overview">{head}<div class="cover"><section class="card"><h2>The device</h2><dl>{card}</dl>'
         f'</section><section class="card"><h2>Its ceilings, measured {escape(str(ceilings["date"]))}</h2>'
-        f"{roofline_svg(ceilings)}{table}</section></div></header>"
+        f'<div class="ceilings">{roofline_svg(ceilings)}{table}</div></section></div></header>'
     )
 
 
@@ -182,12 +182,18 @@ def _figures_section(executions: Sequence[Execution], pages: Sequence[Page]) -> 
     for page in pages:
         if page.figures:
             shown = "".join(
-                f"<figure>{picture(figure)}<figcaption>{escape(figure.alt)} "
+                f"<figure>{picture(figure)}<figcaption>{_caption(figure.alt)} "
                 f'<a href="#{figure.anchor}">in the notebook</a></figcaption></figure>'
                 for figure in page.figures
             )
             parts.append(f'<h3>{escape(page.title)}</h3><div class="gallery">{shown}</div>')
     return f'<section id="figures"><h2>Figures</h2>{"".join(parts)}</section>' if parts else ""
+
+
+def _caption(alt: str) -> str:
+    """The first sentence is the message; what follows says what there is to see."""
+    message, stop, rest = alt.partition(". ")
+    return f"<strong>{escape(message)}{stop.strip()}</strong> {escape(rest)}"
 
 
 def _notebook_section(execution: Execution, page: Page) -> str:

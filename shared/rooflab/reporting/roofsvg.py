@@ -16,7 +16,7 @@ from ..units import format_si
 __all__ = ["roofline_svg"]
 
 _WIDTH, _HEIGHT = 520, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 74, 18, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 92, 48, 18, 46
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8a6500", "#2b7fb0")  # Okabe and Ito, two of them darkened
 _DASHES = ("", "7 4", "2 4", "9 3 2 3", "12 4", "4 2")
 
@@ -35,7 +35,7 @@ def roofline_svg(ceilings: Mapping[str, Any]) -> str:
     x_range = (math.floor(math.log10(min(ridges)) - 1), math.ceil(math.log10(max(ridges)) + 0.7))
     y_range = (math.log10(beta) + x_range[0], math.ceil(math.log10(max(rates.values())) * 2 + 0.2) / 2)
     draw = _Axes(x_range, y_range)
-    parts = [*draw.grid()]
+    parts = [*draw.grid(), _slope(draw, beta, max(ridges))]
     for index, (fmt, rate) in enumerate(rates.items()):
         parts += _roof(draw, fmt, rate, beta, index)
     parts.append(_slope_label(draw, beta, x_range[0]))
@@ -78,19 +78,16 @@ class _Axes:
 
 
 def _roof(draw: _Axes, fmt: str, rate: float, beta: float, index: int) -> list[str]:
-    ridge, low, high = rate / beta, 10.0 ** draw.x_range[0], 10.0 ** draw.x_range[1]
-    start = low if index == 0 else ridge  # the slope is the same for all formats: drawn once, up to the highest ridge
-    points = [(low, beta * low)] if index == 0 else []
-    points += [(ridge, rate), (high, rate)]
-    path = " ".join(f"{draw.x(i):.1f},{draw.y(f):.1f}" for i, f in points)
+    """The flat part of one format's roof, from its ridge point to the right end."""
+    ridge, high = rate / beta, 10.0 ** draw.x_range[1]
     colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
-    style = f'stroke="{colour}" stroke-dasharray="{dash}"'
-    parts = [f'<polyline points="{path}" class="line" {style}/>']
-    if start == ridge:  # the slope goes on to this ridge
-        parts.insert(0, _slope(draw, beta, ridge))
-    parts.append(f'<circle cx="{draw.x(ridge):.1f}" cy="{draw.y(rate):.1f}" r="4" fill="{colour}"/>')
-    parts.append(_text(draw.x(high) + 6, draw.y(rate) + 4, fmt, anchor="start", colour=colour))
-    return parts
+    x, end, y = draw.x(ridge), draw.x(high), draw.y(rate)
+    return [
+        f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{end:.1f}" y2="{y:.1f}" class="line" stroke="{colour}" '
+        f'stroke-dasharray="{dash}"/>',
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>',
+        _text(end + 6, y + 4, fmt, anchor="start", colour=colour),
+    ]
 
 
 def _slope(draw: _Axes, beta: float, ridge: float) -> str:
