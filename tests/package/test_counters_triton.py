@@ -261,3 +261,32 @@ def test_too_late_is_said_with_the_way_out(code):
     found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert found.returncode == 1
     assert f"RuntimeError: {TOO_LATE}" in found.stderr
+
+
+def test_resized_storage_is_no_longer_tracked():
+    def resize():
+        y = torch.empty(4)
+        y.resize_(1 << 16)
+        y.zero_()
+        kernels.copy_kernel[(1,)](torch.ones(8), y, 8, BLOCK=8)
+        return y
+
+    assert count(resize).faults == ()
+
+
+def test_kernel_under_autograd_is_counted_in_the_backward_pass():
+    class Copy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            out = torch.empty_like(grad)
+            kernels.copy_kernel[(1,)](grad.contiguous(), out, grad.numel(), BLOCK=64)
+            return out
+
+    x = torch.randn(64, requires_grad=True)
+    found = count(lambda: Copy.apply(x).sum().backward())
+    assert [k for k in found.kernels if k.name == "copy_kernel"][0].launches == 1
+    assert torch.equal(x.grad, torch.ones(64))

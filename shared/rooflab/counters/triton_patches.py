@@ -85,7 +85,8 @@ def _hook_launches(stack: ExitStack, interpreter: Any) -> None:
             launch.memory.where = kernel_line
             _RUNNING.append(launch)
             try:
-                return call(self, *args, **kwargs)
+                with np.errstate(all="ignore"):  # a GPU does not warn of infinities either
+                    return call(self, *args, **kwargs)
             finally:
                 _RUNNING.pop()
 
