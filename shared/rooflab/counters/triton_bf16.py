@@ -57,9 +57,7 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
     import triton.language as tl
 
     builder = interpreter.InterpreterBuilder
-    np_dtype, fits, convert = (
-        interpreter._get_np_dtype, interpreter._validate_np_data_size, interpreter._convert_float,
-    )  # fmt: skip
+    np_dtype, fits = interpreter._get_np_dtype, interpreter._validate_np_data_size
     cast, bitcast, absolute = builder.cast_impl, builder.create_bitcast, builder.create_fabs
 
     def get_np_dtype(dtype: Any) -> Any:
@@ -69,17 +67,6 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
         if is_bf16(dtype):
             return data.dtype == np.float32
         return fits(data, dtype)
-
-    def convert_float(data: Any, source: Any, target: Any, mode: Any) -> Any:
-        if source == tl.bfloat16:
-            if target in (tl.bfloat16, tl.float32):
-                return np.ascontiguousarray(data, dtype=np.float32)
-            return convert(np.ascontiguousarray(data, dtype=np.float32), tl.float32, target, mode)
-        if target == tl.bfloat16:
-            if data.dtype.kind != "f":  # fp8, kept as bits
-                data = convert(data, source, tl.float32, mode).view(np.float32)
-            return round_bf16(data)
-        return convert(data, source, target, mode)
 
     def cast_impl(self: Any, source: Any, target: Any) -> Any:
         return rounded(cast(self, source, target))
@@ -99,8 +86,26 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
     return [
         (interpreter, "_get_np_dtype", get_np_dtype),
         (interpreter, "_validate_np_data_size", validate),
-        (interpreter, "_convert_float", convert_float),
+        (interpreter, "_convert_float", _converter(interpreter._convert_float)),
         (builder, "cast_impl", cast_impl),
         (builder, "create_bitcast", create_bitcast),
         (builder, "create_fabs", create_fabs),
     ]
+
+
+def _converter(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `_convert_float` for values of bf16 that are kept in fp32."""
+    import triton.language as tl
+
+    def convert_float(data: Any, source: Any, target: Any, mode: Any) -> Any:
+        if source == tl.bfloat16:
+            if target in (tl.bfloat16, tl.float32):
+                return np.ascontiguousarray(data, dtype=np.float32)
+            return convert(np.ascontiguousarray(data, dtype=np.float32), tl.float32, target, mode)
+        if target == tl.bfloat16:
+            if data.dtype.kind != "f":  # fp8, kept as bits
+                data = convert(data, source, tl.float32, mode).view(np.float32)
+            return round_bf16(data)
+        return convert(data, source, target, mode)
+
+    return convert_float

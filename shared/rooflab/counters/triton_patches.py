@@ -94,7 +94,7 @@ def _hook_launches(stack: ExitStack, interpreter: Any) -> None:
         host_args, host_kwargs = to_host(self, args, kwargs)
         named = [*zip(self.arg_names, args, host_args, strict=False)]
         named += [(name, kwargs[name], host_kwargs[name]) for name in kwargs]
-        for name, device, host in (pair for triple in named for pair in _tensor_pairs(*triple)):
+        for name, device, host in (pair for triple in named for pair in _tensor_pairs(interpreter, *triple)):
             _RUNNING[-1].add_tensor(name, host, KernelTracer.stack[-1].shadow(device))
         return host_args, host_kwargs
 
@@ -114,20 +114,21 @@ def _hook_launches(stack: ExitStack, interpreter: Any) -> None:
         _RUNNING[-1].programs += 1
         set_index(self, *index)
 
-    def _tensor_pairs(name: str, device: Any, host: Any) -> Iterator[tuple[str, Any, Any]]:
-        if isinstance(device, tuple):
-            for number, pair in enumerate(zip(device, host, strict=True)):
-                yield from _tensor_pairs(f"{name}[{number}]", *pair)
-        elif hasattr(device, "data_ptr"):
-            yield name, interpreter._unwrap_tensor(device), interpreter._unwrap_tensor(host)
-        elif hasattr(device, "base") and hasattr(device.base, "data_ptr"):  # a tensor descriptor
-            yield from _tensor_pairs(name, device.base, host.base)
-
     _put(stack, executor, "__call__", run)
     _put(stack, executor, "_init_args_hst", init_args)
     _put(stack, interpreter, "_implicit_cvt", implicit_cvt)
     _put(stack, builder, "set_grid_dim", set_grid_dim)
     _put(stack, builder, "set_grid_idx", set_grid_idx)
+
+
+def _tensor_pairs(interpreter: Any, name: str, device: Any, host: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(device, tuple):
+        for number, pair in enumerate(zip(device, host, strict=True)):
+            yield from _tensor_pairs(interpreter, f"{name}[{number}]", *pair)
+    elif hasattr(device, "data_ptr"):
+        yield name, interpreter._unwrap_tensor(device), interpreter._unwrap_tensor(host)
+    elif hasattr(device, "base") and hasattr(device.base, "data_ptr"):  # a tensor descriptor
+        yield from _tensor_pairs(interpreter, name, device.base, host.base)
 
 
 def _access(interpreter: Any, way: str, pointers: Any, mask: Any) -> tuple[Any, Any, np.ndarray]:
