@@ -1,6 +1,38 @@
-"""Settings that have to be there before any test imports a library."""
+"""What tests of several folders share."""
 
 import os
+import shutil
+import subprocess
+from collections.abc import Callable
 
-# Triton reads it when it is imported: kernels in tests are interpreted, which needs no GPU.
-os.environ.setdefault("TRITON_INTERPRET", "1")
+import pytest
+
+
+def _real(command: str) -> str | None:
+    """The interpreter behind a command, which may be a version manager's shim that does not work."""
+    try:
+        told = subprocess.run([command, "-c", "import sys; print(sys.executable)"], text=True, capture_output=True)
+    except OSError:
+        return None
+    return told.stdout.strip() if told.returncode == 0 else None
+
+
+@pytest.fixture(scope="session")
+def other_python() -> Callable[[str], str]:
+    """Find another Python by its version, such as "3.13", or skip with the reason.
+
+    Looked for in ROOFLAB_PYTHON313, on the PATH, and among pyenv's.
+    """
+
+    def find(version: str) -> str:
+        variable = f"ROOFLAB_PYTHON{version.replace('.', '')}"
+        candidates = [os.environ.get(variable), f"python{version}"]
+        if shutil.which("pyenv"):
+            prefix = subprocess.run(["pyenv", "prefix", version], text=True, capture_output=True)
+            candidates.append(f"{prefix.stdout.strip()}/bin/python" if prefix.returncode == 0 else None)
+        found = next((real for command in candidates if command and (real := _real(command))), None)
+        if found is None:
+            pytest.skip(f"no Python {version} is here (set {variable} to one)")
+        return found
+
+    return find

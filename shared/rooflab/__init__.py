@@ -16,31 +16,32 @@ if TYPE_CHECKING:
     from . import check, costs, plots, tables, units, widgets
     from .counters import count
     from .device import find_device, size
-    from .measure import measure, measure_all
-    from .predict import predict, report
+    from .measurement import measure, measure_all
+    from .prediction import predict, report
     from .roofline import bound
 
 __version__ = "0.1.0"
 
-# name -> module that defines it; a module stands for itself.
+# name -> module that defines it; a module stands for itself. No function shares its name with a module: importing the
+# module would put it in the function's place.
 _HOME = {
     "bound": "roofline",
     "check": "check",
     "costs": "costs",
     "count": "counters",
     "find_device": "device",
-    "measure": "measure",
-    "measure_all": "measure",
+    "measure": "measurement",
+    "measure_all": "measurement",
     "plots": "plots",
-    "predict": "predict",
-    "report": "predict",
+    "predict": "prediction",
+    "report": "prediction",
     "size": "device",
     "tables": "tables",
     "units": "units",
     "widgets": "widgets",
 }
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "bound", "check", "costs", "count", "find_device", "measure", "measure_all", "plots", "predict", "report", "size",
     "tables", "units", "widgets",
 ]  # fmt: skip

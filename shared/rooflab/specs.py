@@ -21,6 +21,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from .roofline import Ceilings
 from .units import format_name
 
 __all__ = ["Chip", "UnknownChip", "chip", "chips", "find_chip"]
@@ -86,8 +87,6 @@ class Chip:
         Raises:
             KeyError: if the vendor publishes no dense rate for the format; the message names those it does.
         """
-        from .roofline import Ceilings
-
         return Ceilings.of_chip(self).ridge(dtype)
 
     def per_device(self) -> Chip:
@@ -131,7 +130,7 @@ def chip(id: str) -> Chip:
     wanted = id.strip().lower().replace(" ", "-").replace("_", "-")
     if wanted in table:
         return table[wanted]
-    near = [known for known in table if wanted and (known.startswith(wanted) or wanted.startswith(known))]
+    near = [known for known in table if wanted and known.startswith(wanted)]
     near += difflib.get_close_matches(wanted, table, n=5, cutoff=0.6)
     hint = f"did you mean {', '.join(dict.fromkeys(near[:5]))}?" if near else "rooflab.specs.chips() lists all of them"
     raise UnknownChip(f"expected the id of a chip of the table; found {id!r}: {hint}")

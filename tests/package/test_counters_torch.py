@@ -4,11 +4,12 @@ import threading
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 from rooflab import costs
 from rooflab.counters import Counted, count
 from rooflab.counters.torch_bytes import count_bytes
 from rooflab.counters.torch_ops import COMPILED_SENTENCE
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 X = torch.randn(64, 128)
 

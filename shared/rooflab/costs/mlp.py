@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from rooflab.units import bytes_of
 
-from .operators import elementwise, matmul, reduction
+from .operators import elementwise, linear, matmul, reduction
 from .optimizer import optimizer_step
 from .work import Work, check_counts
 
@@ -56,19 +56,13 @@ def mlp_parts(
     parts: dict[str, Work] = {}
     layers = list(pairwise(widths))
     for number, (i, o) in enumerate(layers, 1):
-        parts[f"linear {number}"] = _linear(batch, i, o, dtype)
+        parts[f"linear {number}"] = linear(batch, i, o, dtype)
         if number < len(layers):
             parts[f"relu {number}"] = elementwise(batch * o, dtype=dtype)
     if training:
         parts |= _backward(layers, batch, dtype)
         parts["update"] = optimizer_step(mlp_params(widths), kind=optimizer, dtype=dtype)
     return {name: replace(work, name=name) for name, work in parts.items()}
-
-
-def _linear(batch: int, i: int, o: int, dtype: str) -> Work:
-    product = matmul(batch, o, i, dtype)
-    bias_bytes = bytes_of(dtype) * o
-    return replace(product, flops=product.flops + batch * o, bytes_read=product.bytes_read + bias_bytes)
 
 
 def _backward(layers: Sequence[tuple[int, int]], batch: int, dtype: str) -> dict[str, Work]:

@@ -9,11 +9,25 @@ are lower bounds: a cache too small to keep an operand between its uses makes th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rooflab.units import bytes_of
 
 from .work import Work, check_counts
 
-__all__ = ["axpy", "copy", "elementwise", "gelu", "layer_norm", "matmul", "matvec", "reduction", "rms_norm", "softmax"]
+__all__ = [
+    "axpy",
+    "copy",
+    "elementwise",
+    "gelu",
+    "layer_norm",
+    "linear",
+    "matmul",
+    "matvec",
+    "reduction",
+    "rms_norm",
+    "softmax",
+]
 
 
 def matmul(m: int, n: int, k: int, dtype: str, *, batch: int = 1) -> Work:
@@ -35,13 +49,28 @@ def matmul(m: int, n: int, k: int, dtype: str, *, batch: int = 1) -> Work:
     return Work(2 * batch * m * n * k, batch * s * (m * k + k * n), batch * s * m * n, dtype=dtype, name="matmul")
 
 
+def linear(rows: int, inputs: int, outputs: int, dtype: str, *, bias: bool = True) -> Work:
+    """A layer x W + b on a (rows, inputs) array, the bias added in the product's kernel.
+
+    FLOPs: 2 rows inputs outputs, and rows outputs for the bias.
+    Bytes: s(rows inputs + inputs outputs + outputs) read, s rows outputs written.
+    """
+    product = matmul(rows, outputs, inputs, dtype)
+    return replace(
+        product,
+        flops=product.flops + rows * outputs * bias,
+        bytes_read=product.bytes_read + bytes_of(dtype) * outputs * bias,
+        name="linear",
+    )
+
+
 def matvec(m: int, n: int, dtype: str) -> Work:
     """Multiply an (m, n) matrix by a vector of n: a matrix product with one column.
 
     FLOPs: 2mn. Bytes: s(mn + n) read, sm written; the intensity is below 2/s whatever the size.
     """
     work = matmul(m, 1, n, dtype)
-    return Work(work.flops, work.bytes_read, work.bytes_written, dtype=dtype, name="matvec")
+    return replace(work, name="matvec")
 
 
 def elementwise(
@@ -77,7 +106,7 @@ def axpy(n: int, dtype: str) -> Work:
     FLOPs: 2n. Bytes: 2sn read (x and y), sn written; intensity 2/(3s), 1/6 in fp32.
     """
     work = elementwise(n, reads=2, dtype=dtype, flops_per_element=2)
-    return Work(work.flops, work.bytes_read, work.bytes_written, dtype=dtype, name="axpy")
+    return replace(work, name="axpy")
 
 
 def copy(n: int, dtype: str) -> Work:
@@ -143,7 +172,7 @@ def gelu(n: int, dtype: str, *, form: str = "erf") -> Work:
     if form not in ("erf", "tanh"):
         raise ValueError(f"expected form 'erf' or 'tanh'; found {form!r}")
     work = elementwise(n, dtype=dtype, flops_per_element=5 if form == "erf" else 8)
-    return Work(work.flops, work.bytes_read, work.bytes_written, dtype=dtype, name="gelu")
+    return replace(work, name="gelu")
 
 
 def _rows(rows: int, cols: int, dtype: str, *, name: str, flops: int, vectors: int) -> Work:

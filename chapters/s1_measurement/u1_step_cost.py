@@ -1,0 +1,506 @@
+# %% [markdown]
+# # What does a step cost?
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({{ colab_url }})
+# [![Binder](https://mybinder.org/badge_logo.svg)]({{ binder_url }})
+#
+# We multiply two matrices and read a clock before and after. The matrices grow by a factor of sixty and more, the
+# work by its cube, and the clock does not move: the call takes as long as before. Somebody is lying. Who?
+#
+# When this unit is done, we can
+#
+# 1. time work on a device that runs behind our back,
+# 2. say which calls to throw away, and sum up the others in numbers that survive a bad neighbour,
+# 3. predict from three numbers whether a step is bound by overhead, by bandwidth or by arithmetic,
+# 4. find the batch size at which a training step stops wasting the device.
+#
+# Every section goes the same way: we **predict**, we **measure**, we **explain** the difference. Type a guess into
+# the box *before* you run the measuring cell. A wrong guess is the most useful thing you can bring.
+
+# %% [markdown]
+# ## The device
+#
+# Everything below runs on the device that is here. The first cell finds it and prints its card.
+
+# %%
+import sys
+
+if "google.colab" in sys.modules:
+    # %pip install -q "rooflab @ {{ install_url }}"
+    print("Rooflab is installed; torch, JAX and NumPy are Colab's own.")
+
+# %%
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from rooflab import costs, measure, measure_all, plots, predict, report, size, tables
+from rooflab.session import open_unit
+
+jax.config.update("jax_default_matmul_precision", "highest")  # or JAX rounds fp32 to TF32 on NVIDIA chips
+device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
+
+# %% [markdown]
+# On a CPU the experiments are smaller, so that the whole unit takes about a minute; what they show is the same. All
+# sizes stand in one cell. Change them.
+
+# %%
+SIDES = size(cpu=[16, 32, 64, 128, 256, 512, 1024], gpu=[16, 64, 256, 1024, 4096, 8192, 16384])  # matrix products
+ELEMENTS = size(cpu=[4**i for i in range(13)], gpu=[4**i for i in range(16)])  # elementwise, up to the largest
+BATCHES = size(cpu=[4**i for i in range(7)], gpu=[4**i for i in range(9)])  # examples in a training step
+WIDTHS = size(cpu=(256, 512, 512, 10), gpu=(1024, 4096, 4096, 1000))  # layers of the MLP of the last section
+
+# %% [markdown]
+# ## The naive clock
+#
+# A framework call does two things. It asks the device for work, and the device does it. If the call returns once the
+# work is *asked for*, the two run side by side: Python prepares the next call while the device computes. This is
+# **asynchronous execution**. It makes programs fast, and it makes clocks lie.
+#
+# Which frameworks do that here? Torch is asynchronous on a GPU and synchronous on a CPU. JAX is asynchronous
+# everywhere. So there is a liar on every machine, and we can catch it in the act, with two ways to read the clock.
+
+# %%
+from rooflab.clocks import wait
+
+
+def naive(call):
+    wait()  # nothing may still be running from before
+    start = time.perf_counter()
+    result = call()
+    stop = time.perf_counter()
+    wait(result)  # the clock has been read already
+    return stop - start
+
+
+def waited(call):
+    wait()
+    start = time.perf_counter()
+    wait(call())  # returns when the result is there
+    return time.perf_counter() - start
+
+
+# %% [markdown]
+# The two differ by one line: where we wait. Now both, around the same product of two n × n matrices, in torch and in
+# JAX. The product takes 2n³ FLOPs: a multiplication and an addition for each of n³ pairs.
+#
+# If the call only *asks*, its time does not know n at all, and the ratio of the largest to the smallest is 1.
+
+# %%
+predict("the naive clock says that the largest JAX product takes … times the smallest", unit="x", model=1.0)
+
+# %%
+matmul_jax = jax.jit(jnp.matmul)
+
+
+def products(n):
+    a, b = torch.randn(n, n, device=device.torch), jnp.ones((n, n))
+    return {"torch": lambda: a @ a, "JAX": lambda: matmul_jax(b, b)}
+
+
+def median_of(clock, call, calls=7):
+    call()  # the first call is another story: the next section tells it
+    return float(np.median([clock(call) for _ in range(calls)]))
+
+
+seconds = {}
+for clock in (naive, waited):
+    for name in ("torch", "JAX"):
+        seconds[f"{name}, {clock.__name__}"] = [median_of(clock, products(n)[name]) for n in SIDES]
+
+# %%
+jax_naive = seconds["JAX, naive"]
+report("the naive clock says that the largest JAX product takes … times the smallest", jax_naive[-1] / jax_naive[0])
+
+cubic = [seconds["JAX, waited"][-1] * (n / SIDES[-1]) ** 3 for n in SIDES]
+plots.curves(
+    SIDES, seconds, bounds={"slope 3": cubic}, key="naive clock",
+    title="Without waiting, the clock times the asking and not the work", x="side n of the matrices", y="time per call",
+)  # fmt: skip
+
+# %% [markdown]
+# Follow the naive line of JAX: it hardly rises. The waited line is flat only while the matrices are tiny, and then
+# climbs along the slope 3 that 2n³ demands. Between the two lines lies all the work that the naive clock did not see.
+# At the right end of the figure it missed nearly everything.
+#
+# On a GPU torch's naive line is flat too. On a CPU torch computes inside the call, so that its two lines lie on each
+# other: the naive clock is right, by luck. A benchmark that is right by luck becomes wrong on the next machine.
+#
+# **Takeaway.** A call's return says that the work was accepted. Only a wait says that it was done. From here on we
+# wait: `jax.block_until_ready(result)` in JAX, `torch.cuda.synchronize()` in torch, `wait(result)` for both.
+
+# %% [markdown]
+# ## The first call
+#
+# We threw the first call away above. Was that fair? Let us look at the first twenty calls of one small function, a
+# chain of elementwise operations, written once for torch and once for JAX, in three forms: **eager** (each operation
+# at once), **compiled** (`torch.compile`) and **jitted** (`jax.jit`).
+#
+# Nothing in this book predicts how long a compiler thinks, so there is no model to compare with. Guess anyway.
+
+# %%
+predict("the first call of the compiled function takes … times as long as its twentieth", unit="x", model=None)
+
+# %%
+x_torch = torch.randn(size(cpu=2**18, gpu=2**24), device=device.torch)
+x_jax = jnp.asarray(x_torch.cpu().numpy())
+
+
+def chain(x, exp):
+    return x * exp(-x * x) + 0.5 * x
+
+
+compiled = torch.compile(lambda x: chain(x, torch.exp))
+jitted = jax.jit(lambda x: chain(x, jnp.exp))
+first_calls = {
+    "eager (torch)": [waited(lambda: chain(x_torch, torch.exp)) for _ in range(20)],
+    "compiled (torch)": [waited(lambda: compiled(x_torch)) for _ in range(20)],
+    "jitted (JAX)": [waited(lambda: jitted(x_jax)) for _ in range(20)],
+}
+
+# %%
+calls = first_calls["compiled (torch)"]
+report("the first call of the compiled function takes … times as long as its twentieth", calls[0] / calls[-1])
+
+plots.curves(
+    range(1, 21), first_calls, log="y", points=True, key="first calls",
+    title="The first call pays for the compiler", x="number of the call", y="time of the call",
+)  # fmt: skip
+
+# %% [markdown]
+# The first points lie far above all others. What happened in them has names:
+#
+# * **Compilation.** The function is traced, optimized and translated, once per function and per combination of shapes
+#   and types. It is the largest item by far, and it comes back when a shape changes.
+# * **Loading and allocation.** Libraries open, memory pools grow, a GPU's context is made. The eager function pays
+#   this too, a little.
+# * **Autotuning.** A library may try several kernels for a new shape and keep the fastest.
+# * **Warm-up.** Caches fill, and clocks rise from their idle state.
+#
+# A fixed number of calls to discard fits none of them: one is enough here and twenty are too few there. The rule that
+# `measure` follows is to discard until two timings in a row agree, and to report the first call *apart*, because it
+# is a cost too. How many calls does it take until compiling has paid for itself?
+
+# %%
+eager_s, compiled_s = (np.median(first_calls[name][5:]) for name in ("eager (torch)", "compiled (torch)"))
+saved_s = eager_s - compiled_s
+pays = f"after {calls[0] / saved_s:,.0f} calls" if saved_s > 0 else "never at this size: it saves nothing per call"
+print(f"compiling took {calls[0]:.2f} s and saves {saved_s * 1e6:.0f} µs a call: it pays {pays}")
+
+# %% [markdown]
+# **Takeaway.** The first call measures the compiler. Report it, but never mix it with the others; and ask after how
+# many calls it pays.
+
+# %% [markdown]
+# ## The spread
+#
+# The later calls of the last figure did not lie on a line either. Here are a thousand of them.
+
+# %%
+thousand = measure(lambda: jitted(x_jax), name="jitted", calls=1, min_samples=1000, max_samples=1000, settle=0)
+plots.distribution(thousand.times_s, title="A thousand calls of one function: a steep side, and a long tail")
+
+# %% [markdown]
+# The histogram leans. Work has a shortest time and no longest one: an interrupt, another process or a lower clock can
+# only add. So the mean lies on the slow side of most calls, and one call in the tail can move it. The **median** asks
+# for the middle call and does not care how slow the slowest was. Beside it we give the 20th and 80th percentile,
+# **p20 to p80**: where the middle three fifths of the calls lie. If that band is wider than a tenth of the median,
+# something else is going on, and `measure` says so.
+#
+# More samples make the median sharper, but they do not make it *right*. Suppose the device slows down halfway through
+# a benchmark, since it grows warm or a neighbour wakes up. We compare two candidates that are the **same function**,
+# so the truth is a ratio of exactly 1. The neighbour comes in the second half: once while we time one candidate after
+# the other, once while we time them in turn. What will the first comparison say?
+
+# %%
+predict("timed one after the other, the second of two equal functions takes … times the first", unit="x", model=1.0)
+
+# %%
+from rooflab.neighbour import busy_neighbour
+
+SECONDS = 0.6  # for each candidate; the neighbour comes after that, halfway through
+fixed = {"budget_s": SECONDS, "settle": 0, "max_samples": 10**6}
+work = lambda: jitted(x_jax)  # noqa: E731
+
+with busy_neighbour(after_s=SECONDS):
+    first, second = measure(work, **fixed), measure(work, **fixed)
+with busy_neighbour(after_s=SECONDS):
+    turns = measure_all({"a": work, "b": work}, **fixed)
+
+# %%
+in_turn = turns["b"] / turns["a"]
+report("timed one after the other, the second of two equal functions takes … times the first", second / first)
+plots.intervals(
+    {"one after the other": second / first, "in turn": in_turn}, truth=1.0,
+    title="Only candidates timed in turn are slowed alike", x="time of the second / time of the first",
+)  # fmt: skip
+
+# %% [markdown]
+# One after the other, the neighbour's work is charged to the candidate that happened to come second. In turn, each
+# pair of samples lies a moment apart, both see the same device, and the *ratio* within a pair hardly moves, although
+# the times themselves went up for both. This is **interleaving**, and `measure_all` does it whenever it is given more
+# than one candidate.
+#
+# **Takeaway.** Median and p20 to p80 guard against outliers; interleaving guards against drift. A sceptic will ask for
+# both.
+
+# %% [markdown]
+# ## Three regimes
+#
+# Now that the clock is honest, what does it say? Take the cheapest model of a device that could possibly work. To run
+# a kernel costs a fixed time t₀, whatever it does. To move Q bytes takes Q/β, where β is the memory's bandwidth.
+# To do W FLOPs takes W/π, where π is the peak rate. The three overlap, so the slowest decides:
+#
+# $$t = \max\left(t_0,\ \frac{Q}{\beta},\ \frac{W}{\pi}\right)$$
+#
+# We call a step **overhead-bound**, **bandwidth-bound** or **compute-bound** after the term that wins. Three
+# unknowns, so three measurements are enough, each deep inside one regime: adding 1 to a single number, adding 1 to many
+# numbers in place, and a large product.
+
+# %%
+from rooflab.roofline import bound, fit_three, knee_overhead_bytes, matmul_leaves_overhead
+
+
+def added(n):
+    x = torch.randn(n, device=device.torch)
+    return measure(lambda: x.add_(1.0), costs.elementwise(n, dtype="fp32"), budget_s=0.15)
+
+
+def squared(n):
+    a = torch.randn(n, n, device=device.torch)
+    return measure(lambda: a @ a, costs.matmul(n, n, n, "fp32"), budget_s=0.15)
+
+
+tiny, large, product = added(1), added(ELEMENTS[-1]), squared(SIDES[-1])
+moved, computed = (large.work.bytes, large.median_s), (product.work.flops, product.median_s)
+fit = fit_three(tiny.median_s, moved, computed, dtype="fp32")
+fitted = {"launch_s": fit.launch_s, "bytes_per_s": fit.bytes_per_s, "fp32_flops_per_s": fit.rate("fp32")}
+tables.table({"fitted": fitted}, columns=list(fitted))
+
+# %% [markdown]
+# That is the whole fit. Everything else is a prediction. An elementwise operation in fp32 reads 4 bytes and writes 4
+# for each element, so it leaves the plateau where 8n/β = t₀. A product of n × n matrices does n³ work on n² data: on
+# axes of elements and time its line rises with slope 3/2, against slope 1 for the elementwise one. How many elements
+# can an addition have before its size matters at all?
+
+# %%
+predict("an elementwise operation leaves the plateau at … elements", model=knee_overhead_bytes(fit) / 8)
+
+# %%
+sums = [added(n) for n in ELEMENTS]
+squares = [squared(n) for n in SIDES[:-1]] + [product]
+
+
+def leaves_plateau(xs, times, factor=2.0):
+    """Where a curve first reaches `factor` times its smallest value, interpolated between points on log axes."""
+    level = np.log(factor * min(times))
+    i = next(i for i, t in enumerate(times) if np.log(t) >= level and i > int(np.argmin(times)))
+    share = (level - np.log(times[i - 1])) / (np.log(times[i]) - np.log(times[i - 1]))
+    return float(xs[i - 1] * (xs[i] / xs[i - 1]) ** share)
+
+
+# At twice the plateau the elementwise line is at twice the knee: t = Q/beta from there on.
+report("an elementwise operation leaves the plateau at … elements",
+       leaves_plateau(ELEMENTS, [m.median_s for m in sums]) / 2)  # fmt: skip
+
+# %%
+sides = np.unique(np.geomspace(1, SIDES[-1], 60).astype(int))
+models = {
+    "model, elementwise": (ELEMENTS, [bound(m.work, fit).time_s for m in sums]),
+    "model, matmul": (sides**2, [bound(costs.matmul(int(n), int(n), int(n), "fp32"), fit).time_s for n in sides]),
+}
+knees = {"elementwise leaves": knee_overhead_bytes(fit) / 8, "matmul leaves": matmul_leaves_overhead(fit, "fp32") ** 2}
+plots.curves(
+    ELEMENTS, {"elementwise": sums, "matmul": (np.square(SIDES), squares)}, bounds=models, marks=knees,
+    key="three regimes", title="Three numbers predict the plateau, both slopes and both knees",
+    x="elements of one operand", y="time per call",
+)  # fmt: skip
+
+# %% [markdown]
+# Three numbers, and the model draws four slopes and two knees. Where do the points leave it? Look at the middle of
+# the elementwise line, between the knee and the largest sizes. On most machines some points lie *below* the model:
+# faster than the memory. The model may be crude, but nothing should beat a bound. A ratio on the wrong side of 1
+# asks for an experiment, and the next section makes it.
+#
+# **Takeaway.** Measure t₀, β and π once, and the time of a new operation is a matter of counting its FLOPs and bytes.
+
+# %% [markdown]
+# ## A cache lies too
+#
+# A benchmark repeats the same call on the same buffer. A small buffer never leaves the cache after the first call, so
+# from the second call on we time the cache and call it memory. The remedy is to **rotate**: as many buffers as no
+# cache can hold, one after the other, so that each is gone before its turn comes again.
+#
+# We add to a buffer that fits into the last-level cache, once over and over, once rotating. The model knows one
+# memory and expects no difference.
+
+# %%
+SMALL = size(cpu=2**18, gpu=2**21)  # elements of one buffer
+COPIES = int(max(8, 4 * (device.cache_bytes or 2**26) / (4 * SMALL)))  # together four times the cache
+predict("one buffer, over and over, shows a bandwidth … times that of rotating buffers", unit="x", model=1.0)
+
+# %%
+buffers = [torch.randn(SMALL, device=device.torch) for _ in range(COPIES)]
+in_place = costs.elementwise(SMALL, dtype="fp32")  # each element is read once and written once
+same = measure(lambda x: x.add_(1.0), in_place, inputs=buffers[:1], name="one buffer", budget_s=1)
+rotating = measure(lambda x: x.add_(1.0), in_place, inputs=buffers, name=f"{COPIES} buffers in turn", budget_s=1)
+
+report("one buffer, over and over, shows a bandwidth … times that of rotating buffers", rotating / same)
+large_name = f"one buffer of {large.work.bytes / 2e6:,.0f} MB"
+tables.table({m.name: m for m in (same, rotating)} | {large_name: large}, columns=["median_s", "bytes_per_s"])
+
+# %% [markdown]
+# The rotating buffers come close to the large one, which no cache can hold. The single small one is faster than the
+# memory by the ratio in the first table, and none of that speed belongs to the memory. This is why points of the
+# last figure dipped below the model: its β is the memory's, and they never went there.
+#
+# Which of the two numbers is right? Both: a kernel whose input was just written by the kernel before it finds it in
+# the cache, a step that walks through all its weights does not. What is wrong is to report the first and call it
+# memory bandwidth. `measure(..., inputs=[...])` rotates, and `measure(..., cold=True)` overwrites the caches before
+# each call. A reported bandwidth above the memory's own is the sure sign that neither was done.
+#
+# **Takeaway.** Ask of every bandwidth: could this buffer have stayed in a cache?
+
+# %% [markdown]
+# ## A whole step
+#
+# Now the thing itself: a training step of a small multilayer perceptron, forward, backward and update. It is a
+# sequence of kernels: a product per layer going forward and two coming back, with elementwise operations between
+# them. `costs.mlp_parts` lists each with its FLOPs and bytes. The device works them off one after another, while
+# the host prepares the next one, so for a step of kernels with work (Wᵢ, Qᵢ) the model says
+#
+# $$t = \max\left(\sum_i t_0,\ \sum_i \max\left(\frac{Q_i}{\beta}, \frac{W_i}{\pi}\right)\right)$$
+#
+# At batch 1 the first term should win: the device waits for the host. As the batch grows, the second catches up, and
+# from there on a larger batch costs more time. Up to that batch it is free. We call it the end of the overhead
+# regime, and read it off where the step takes twice as long as at batch 1.
+
+# %%
+from rooflab.roofline import sequence_time_s
+
+
+def modelled_s(batch):
+    return sequence_time_s(costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values(), fit)
+
+
+fine = np.unique(np.geomspace(1, BATCHES[-1], 200).astype(int))
+free_batch = leaves_plateau(fine, [modelled_s(int(b)) for b in fine])
+predict("the eager step takes twice as long as at batch 1 from batch … on", model=free_batch)
+
+# %%
+from itertools import pairwise
+
+
+def torch_step(compiler=lambda f: f):
+    layers = [layer for i, o in pairwise(WIDTHS) for layer in (torch.nn.Linear(i, o), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers[:-1]).to(device.torch)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    loss_of = compiler(lambda x, y: torch.nn.functional.mse_loss(model(x), y))
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+
+    return step
+
+
+# %%
+def jax_loss(params, x, y):
+    *hidden, (w_last, b_last) = params
+    for w, b in hidden:
+        x = jax.nn.relu(x @ w + b)
+    return jnp.mean((x @ w_last + b_last - y) ** 2)
+
+
+@jax.jit
+def jax_step(params, x, y):
+    grads = jax.grad(jax_loss)(params, x, y)
+    return jax.tree.map(lambda p, g: p - 1e-3 * g, params, grads)
+
+
+# %%
+eager, compiled_step = torch_step(), torch_step(lambda f: torch.compile(f, dynamic=True))
+params = [(jax.random.normal(jax.random.key(i), (i, o)) / i**0.5, jnp.zeros(o)) for i, o in pairwise(WIDTHS)]
+
+steps = {"torch eager": [], "torch compiled": [], "JAX jitted": []}
+for batch in BATCHES:
+    x, y = (torch.randn(batch, width, device=device.torch) for width in (WIDTHS[0], WIDTHS[-1]))
+    xj, yj = (jnp.asarray(t.cpu().numpy()) for t in (x, y))
+    times = measure_all({
+        "torch eager": lambda x=x, y=y: eager(x, y),
+        "torch compiled": lambda x=x, y=y: compiled_step(x, y),
+        "JAX jitted": lambda xj=xj, yj=yj: jax_step(params, xj, yj),
+    }, budget_s=0.4)  # fmt: skip
+    for name, m in times.items():
+        steps[name].append(m)
+
+# %%
+report(
+    "the eager step takes twice as long as at batch 1 from batch … on",
+    leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]]),
+)
+plots.curves(
+    BATCHES, steps, bounds={"model": [modelled_s(b) for b in BATCHES]}, key="training step",
+    title="Up to its knee a larger batch is free", x="batch", y="time per training step",
+)  # fmt: skip
+
+# %% [markdown]
+# All three lines have the shape of the model: flat, then rising with the batch. They differ where the model is
+# silent. The eager step starts far above its sum of t₀: our t₀ is the price of one bare call, and a training step
+# pays for the autograd graph, the optimizer's bookkeeping and Python between the kernels as well. The compiled and the
+# jitted step launch fewer kernels from fewer lines of Python, so they start lower, and they leave the plateau
+# *earlier*, because there is less overhead to hide in. At the largest batch the three approach each other: there the
+# device is the limit, and no compiler makes a matrix product cheaper than its FLOPs.
+#
+# Did the model list the right kernels? We count them, without a clock.
+
+# %%
+from rooflab import count
+
+counted, listed = count(lambda: eager(x, y)), costs.mlp(WIDTHS, batch, "fp32", training=True)
+tables.table(
+    {"listed by the model": listed, "counted in the eager step": counted},
+    columns=["launches", "flops", "bytes"], caption=f"one training step at batch {batch:,}",
+)  # fmt: skip
+
+# %% [markdown]
+# **Takeaway.** Below its knee a step costs the same at any batch: the device idles. Find the knee before you buy a
+# faster device, which would only idle more.
+
+# %% [markdown]
+# ## Drag the regimes
+#
+# The model has three numbers and one size. Start from this device, then drag: halve the overhead and watch the
+# plateau sink; multiply the peak by ten and see how few products gain from it. Which slider moves the knee between
+# bandwidth and arithmetic? Which does not?
+
+# %%
+from rooflab import widgets
+
+widgets.regimes(fit)
+
+# %% [markdown]
+# ## What we learned
+#
+# 1. A call returns when the work is accepted. Wait for the result, or time nothing but the asking.
+# 2. The first call measures the compiler: report it apart.
+# 3. Median and p20 to p80 survive outliers; interleaving survives drift; rotation survives caches.
+# 4. t = max(t₀, Q/β, W/π): three measured numbers say in which regime a step is before it runs.
+# 5. Below the knee a larger batch is free. Above it, time is work.
+
+# %% [markdown]
+# ## Go further
+#
+# * The lab of this series, [lab1_timer](../../labs/s1_measurement/lab1_timer.ipynb): write a benchmark function that
+#   survives all of these traps at once, on a machine built to fool it.
+# * The next unit, [How fast could it be?](u2_roofline.ipynb), turns β and π into the roofline.
+# * Williams, Waterman and Patterson, *Roofline: An Insightful Visual Performance Model*, CACM 52(4), 2009.
+# * Hoefler and Belli, *Scientific Benchmarking of Parallel Computing Systems*, SC 2015: twelve rules, and why.
+# * Le Boudec, *Performance Evaluation of Computer and Communication Systems*, EPFL Press 2010, chapter 2: confidence
+#   intervals of a median.
+# * CUDA C++ Programming Guide, section on asynchronous concurrent execution; JAX documentation, *Asynchronous
+#   dispatch*; PyTorch documentation, `torch.utils.benchmark`.

@@ -1,0 +1,215 @@
+"""What plain data is an answer made of, and where does it differ from the expected one?
+
+>>> plain((np.float64(1.5), {"a": np.True_}))
+[1.5, {'a': True}]
+>>> difference([1, 2.5], [1, 2], exact)
+'at [1]: expected 2, found 2.5'
+>>> difference(0.1 + 0.2, 0.3, lambda size: tolerance("fp64", 2, scale=size)) is None
+True
+
+An object could say of itself that it is equal to anything; numbers, strings, lists, dicts and arrays of exactly these
+types cannot. So answers are rebuilt from these before they are compared.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Allowed", "Tolerance", "difference", "exact", "kind", "plain", "short", "tolerance"]
+
+# Format -> (unit roundoff, smallest step near zero). fp8 is e4m3.
+_FORMATS = {
+    "fp64": (2.0**-53, 2.0**-1022),
+    "fp32": (2.0**-24, 2.0**-126),
+    "tf32": (2.0**-11, 2.0**-126),
+    "bf16": (2.0**-8, 2.0**-126),
+    "fp16": (2.0**-11, 2.0**-24),
+    "fp8": (2.0**-4, 2.0**-9),
+}
+# No misconception is this small, and a reference in float64 has rounding errors of its own.
+_SMALLEST_RTOL = 1e-12
+_NUMPY_SCALARS = frozenset(np.sctypeDict.values())
+_DEEPEST = 20
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """A found value f passes for e when ``|f - e| <= atol + rtol * |e|``."""
+
+    rtol: float
+    atol: float
+
+
+Allowed = Callable[[float], Tolerance]
+"""The tolerance for numbers of which the largest expected one has this size."""
+
+
+def exact(_: float) -> Tolerance:
+    """Allow nothing."""
+    return Tolerance(0.0, 0.0)
+
+
+def tolerance(dtype: str, length: int = 1, *, scale: float = 0.0) -> Tolerance:
+    """Return how far a right answer in ``dtype`` may be from a float64 reference.
+
+    A few roundings of the result, ``4 u``, and ``4 sqrt(length) u`` for a sum of ``length`` terms, where formats
+    narrower than fp32 are taken to be added up in fp32: a bf16 accumulator is a mistake and has to be seen. Errors of
+    a sum are relative to its terms (``scale``), not to what is left when they cancel. Source: Higham and Mary,
+    "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019.
+
+    >>> tolerance("bf16", 1024).rtol < 32 * 2**-8      # what adding 1,024 terms in bf16 would cost
+    True
+    """
+    if dtype not in _FORMATS:
+        raise ValueError(f"unknown format {dtype!r}; expected one of {', '.join(_FORMATS)}")
+    if length < 1:
+        raise ValueError(f"a reduction has at least one term; found length={length!r}")
+    unit, step = _FORMATS[dtype]
+    accumulator = min(unit, _FORMATS["fp32"][0])
+    rtol = max(4 * unit + 4 * math.sqrt(length) * accumulator, _SMALLEST_RTOL)
+    return Tolerance(rtol, rtol * scale + step)
+
+
+def plain(value: object, *, what: str = "the answer", depth: int = 0) -> Any:
+    """Rebuild ``value`` from None, bool, int, float, complex, str, list, dict and numpy arrays of numbers.
+
+    Tuples become lists, numpy scalars and arrays without axes become numbers.
+
+    Raises:
+        TypeError: naming the type that is none of these (subclasses are not: they may redefine ``==``).
+
+    >>> plain((np.float64(1.5), {"a": np.True_}))
+    [1.5, {'a': True}]
+    """
+    found = type(value)
+    if value is None or _one_of(found, (bool, int, float, complex, str)):
+        return value
+    if depth > _DEEPEST:
+        raise TypeError(f"{what} is nested more than {_DEEPEST} deep; expected plain numbers, lists or arrays")
+    if isinstance(value, list | tuple) and _one_of(found, (list, tuple)):
+        return [plain(item, what=what, depth=depth + 1) for item in value]
+    if isinstance(value, dict) and found is dict:
+        return {_key(key, what): plain(item, what=what, depth=depth + 1) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and found is np.ndarray:
+        array = _number_array(value, what)
+        return array.item() if array.ndim == 0 else array
+    if isinstance(value, np.str_) and found is np.str_:
+        return str(value)
+    if isinstance(value, np.generic) and (_one_of(found, _NUMPY_SCALARS) or _small_float(found.__name__)):
+        return plain(np.asarray(value), what=what, depth=depth)
+    raise TypeError(
+        f"{what} holds a {found.__module__}.{found.__qualname__}; expected numbers, strings, lists, dicts or numpy "
+        "arrays (of a tensor, its .numpy())"
+    )
+
+
+def _one_of(found: type, types: Iterable[type]) -> bool:
+    # Not `in`: a metaclass may redefine the == of types.
+    return any(found is one for one in types)
+
+
+def _small_float(name: str) -> bool:
+    return name.startswith(("bfloat16", "float8", "float6", "float4"))  # the names that ml_dtypes gives to its formats
+
+
+def _key(key: object, what: str) -> object:
+    if not _one_of(type(key), (str, int, float, bool)):
+        raise TypeError(f"{what} has a dict key of type {type(key).__name__}; expected a string or a number")
+    return key
+
+
+def _number_array(array: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any]:
+    if _small_float(array.dtype.name):
+        return array.astype(np.float64)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{what} holds an array of dtype {array.dtype}; expected an array of numbers")
+    return array.copy()
+
+
+def kind(value: object) -> str:
+    """Say what ``value``, which is plain, is; two values of different kinds are never equal."""
+    if isinstance(value, np.ndarray):
+        of = {"b": " of bools", "c": " of complex numbers"}.get(value.dtype.kind, "")
+        return f"an array{of} of shape {value.shape}"
+    names = {bool: "a bool", complex: "a complex number", str: "a string", list: "a list", dict: "a dict"}
+    return "nothing" if value is None else names.get(type(value), "a number")
+
+
+def difference(found: Any, expected: Any, allowed: Allowed, *, path: str = "") -> str | None:
+    """Say where two plain values differ, or None.
+
+    Of arrays the element furthest outside its tolerance is named, of lists and dicts the first. The answer is "" where
+    the two values themselves say everything.
+    """
+    at = f"at {path}: " if path else ""
+    if kind(found) != kind(expected):
+        return f"{at}expected {kind(expected)}, found {kind(found)}" if path else ""
+    if isinstance(expected, dict):
+        if found.keys() != expected.keys():
+            missing, unexpected = expected.keys() - found.keys(), found.keys() - expected.keys()
+            return f"{at}missing keys {sorted(map(str, missing))}, unexpected keys {sorted(map(str, unexpected))}"
+        pairs = [(found[key], expected[key], f"{path}[{key!r}]") for key in expected]
+    elif isinstance(expected, list):
+        if len(found) != len(expected):
+            return f"{at}expected {len(expected)} items, found {len(found)}"
+        pairs = [(a, b, f"{path}[{index}]") for index, (a, b) in enumerate(zip(found, expected, strict=True))]
+    elif isinstance(expected, np.ndarray):
+        return _worst_element(found, expected, path, allowed)
+    elif type(expected) in (int, float, complex):
+        return _number_difference(found, expected, at, allowed)
+    else:
+        return None if found == expected else _values(at, expected, found)
+    places = (difference(a, b, allowed, path=key) for a, b, key in pairs)
+    return next((place for place in places if place is not None), None)
+
+
+def _values(at: str, expected: object, found: object) -> str:
+    return f"{at}expected {short(expected)}, found {short(found)}" if at else ""
+
+
+def _number_difference(found: complex, expected: complex, at: str, allowed: Allowed) -> str | None:
+    # In Python and not in numpy: counts of FLOPs and bytes pass 2^63.
+    if found == expected:
+        return None
+    values = _values(at, expected, found)
+    if not cmath.isfinite(expected) or not cmath.isfinite(found):
+        return values
+    limit, off = allowed(abs(expected)), abs(found - expected)
+    bound = limit.atol + limit.rtol * abs(expected)
+    if off <= bound:
+        return None
+    return ", ".join(filter(None, (values, f"off by {off:.2g}, where {bound:.2g} is allowed" if bound else "")))
+
+
+def _worst_element(found: Any, expected: Any, path: str, allowed: Allowed) -> str | None:
+    sizes = np.abs(expected[np.isfinite(expected)].astype(complex))
+    limit = allowed(float(sizes.max()) if sizes.size else 0.0)
+    with np.errstate(all="ignore"):
+        same = found == expected
+        off = np.abs(np.subtract(found, expected, dtype=np.result_type(found, expected, float)))
+        # An infinite element has no neighbourhood, and NaN (on either side) is never right.
+        bound = np.where(np.isfinite(expected), limit.atol + limit.rtol * np.abs(expected), 0.0)
+        wrong = ~(same | (off <= bound))
+    if not wrong.any():
+        return None
+    excess = np.where(wrong, np.nan_to_num(off - bound, nan=np.inf, posinf=np.inf), -1.0)
+    index = np.unravel_index(int(excess.argmax()), excess.shape)
+    place = f"{path}[{', '.join(map(str, index))}]"
+    values = f"at {place}: expected {expected[index].item()!r}, found {found[index].item()!r}"
+    share = f"{int(wrong.sum())} of {wrong.size} elements are wrong; the worst is "
+    return f"{share}{values}" + (f", where {bound[index]:.2g} is allowed" if bound[index] else "")
+
+
+def short(value: object) -> str:
+    """Write ``value`` on at most a few lines."""
+    if isinstance(value, np.ndarray):
+        text = np.array2string(value, threshold=12, edgeitems=3, precision=6, max_line_width=100)
+        return f"{text} shape {value.shape}" if value.size > 12 else text
+    text = value if isinstance(value, str) and len(value) > 200 else repr(value)
+    return text if len(text) <= 200 else f"{text[:120]} ... {text[-60:]}"

@@ -1,0 +1,129 @@
+"""What does the command `rooflab` do?
+
+>>> build_parser().parse_args(["run", "u1_step_cost"]).unit
+['u1_step_cost']
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import __version__
+from .book import UnknownUnit
+from .extras import MissingExtra
+from .files import OutputError
+from .specs import UnknownChip
+
+__all__ = ["build_parser", "main"]
+
+_ABOUT = """Rooflab: predict, measure and explain the performance of deep learning on the device that is there.
+
+Begin with:
+  rooflab device        which device is this, and how fast can it be?
+  rooflab tour          run the first units and the first lab, grade it, and leave one page to look at
+  make lab              (in a clone) open the book in JupyterLab
+"""
+_UNIT_HELP = "s1_measurement/u1_step_cost, u1_step_cost or s1/u1; or the path of a notebook"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line with all its options."""
+    parser = argparse.ArgumentParser(
+        prog="rooflab", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"rooflab {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    device = commands.add_parser("device", help="show the device, its measured ceilings, and what is missing")
+    device.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    device.add_argument("--remeasure", action="store_true", help="measure the ceilings again (else: once, then kept)")
+
+    tour = commands.add_parser("tour", help="run and grade the first of everything; leave one HTML report")
+    tour.add_argument("--fresh", action="store_true", help="measure the device's ceilings again")
+    tour.add_argument("--no-open", action="store_true", help="do not open the report in a browser")
+    _add_output(tour, "tour")
+
+    run = commands.add_parser("run", help="run units or labs from top to bottom, without a browser")
+    run.add_argument("unit", nargs="+", help=_UNIT_HELP)
+    run.add_argument(
+        "--edition",
+        choices=("solution", "student"),
+        default="solution",
+        help="of a lab: the one with its solutions (default), or the one that is handed out",
+    )
+    _add_output(run, "run")
+
+    record = commands.add_parser("record", help="run units and keep what they measured as dated records")
+    record.add_argument("unit", nargs="*", help=f"{_UNIT_HELP} (default: every unit of the book)")
+    return parser
+
+
+def _add_output(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help=f"folder for what is written (default: .rooflab/{name} in the clone)"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0 all went well, 1 something failed, 2 it was called wrongly."""
+    options = build_parser().parse_args(arguments)
+    commands: dict[str, Callable[[argparse.Namespace], int]] = {
+        "device": _device,
+        "tour": _tour,
+        "run": _run,
+        "record": _record,
+    }
+    try:
+        return commands[options.command](options)
+    except KeyboardInterrupt as error:
+        return _say(str(error) or "Stopped.", 130)
+    except (UnknownUnit, UnknownChip) as error:
+        return _say(str(error), 2)
+    except (MissingExtra, OutputError, OSError, ValueError) as error:
+        if os.environ.get("ROOFLAB_DEBUG"):
+            raise
+        return _say(str(error), 1)
+
+
+def _say(sentence: str, code: int) -> int:
+    if os.environ.get("ROOFLAB_DEBUG") and sys.exc_info()[0] is not None:
+        raise
+    print(f"rooflab: {sentence}", file=sys.stderr)
+    return code
+
+
+def _device(options: argparse.Namespace) -> int:
+    from .devicecard import show
+
+    return show(as_json=options.json, fresh=options.remeasure)
+
+
+def _tour(options: argparse.Namespace) -> int:
+    from .tour import tour
+
+    return tour(_output(options.output, "tour"), fresh=options.fresh, show=not options.no_open)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from .book import open_book
+    from .runs import run_units
+
+    return run_units(open_book(), options.unit, _output(options.output, "run"), edition=options.edition)
+
+
+def _record(options: argparse.Namespace) -> int:
+    from .book import open_book
+    from .runs import record_units
+
+    return record_units(open_book(), options.unit, _output(None, "record"))
+
+
+def _output(given: Path | None, name: str) -> Path:
+    """The folder for results: the one that was given, else one in the clone that git ignores."""
+    from .book import find_root
+
+    return given or (find_root() or Path.cwd()) / ".rooflab" / name

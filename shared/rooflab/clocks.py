@@ -1,0 +1,176 @@
+"""How long did these calls take? Three clocks with one interface.
+
+* ``HostClock`` waits for the device and reads the host's clock: what a step costs in wall-clock time.
+* ``EventClock`` stamps the device's own stream: what the device was busy with, launch gaps included, host time not.
+* ``GraphClock`` records the calls once and replays them: kernels back to back, for work shorter than its launch.
+
+Each ``bind`` turns a function into ``run(calls)``, which makes that many calls and returns their seconds:
+
+>>> run = HostClock().bind(lambda _: sum(range(10)))
+>>> run(3) > 0
+True
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+__all__ = ["Clock", "EventClock", "GraphClock", "HostClock", "cache_flusher", "named_clock", "wait"]
+
+# A bound function takes the number of the call, so that it can rotate through inputs.
+Call = Callable[[int], Any]
+Run = Callable[[int], float]
+
+
+class Clock(Protocol):
+    """What ``measure`` needs of a clock."""
+
+    name: str
+    resolution_s: float
+
+    def bind(self, call: Call) -> Run:
+        """Prepare ``call(i)``; the result runs it ``calls`` times and returns the seconds of all of them."""
+
+
+def wait(value: Any = None) -> None:
+    """Wait until ``value`` (arrays in any nesting) is computed and torch's accelerator has nothing queued.
+
+    Frameworks that were never imported are not waited for.
+    """
+    if value is not None and "jax" in sys.modules:
+        sys.modules["jax"].block_until_ready(value)
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "cuda"):
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        elif torch.backends.mps.is_available():
+            torch.mps.synchronize()
+
+
+class HostClock:
+    """The host's clock, read before the first call and after the device has finished the last.
+
+    Args:
+        now: seconds since any fixed moment; replaced in tests by a fake machine's clock.
+        wait: takes the last call's result and returns when it is there.
+    """
+
+    name = "host"
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter, wait: Callable[[Any], None] = wait) -> None:
+        self.now, self.wait = now, wait
+        self.resolution_s = time.get_clock_info("perf_counter").resolution if now is time.perf_counter else 0.0
+
+    def bind(self, call: Call) -> Run:
+        """Prepare a function; nothing runs yet."""
+
+        def run(calls: int) -> float:
+            self.wait(None)
+            result = None
+            start = self.now()
+            for i in range(calls):
+                result = call(i)
+            self.wait(result)
+            return self.now() - start
+
+        return run
+
+
+class EventClock:
+    """CUDA (or HIP) events around the calls on torch's current stream."""
+
+    name = "events"
+    resolution_s = 0.5e-6  # cudaEventElapsedTime, CUDA runtime API reference
+
+    def __init__(self) -> None:
+        torch = _torch_with_gpu("device events")
+        self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def bind(self, call: Call) -> Run:
+        """Prepare a function; nothing runs yet."""
+
+        def run(calls: int) -> float:
+            self._start.record()
+            for i in range(calls):
+                call(i)
+            self._end.record()
+            self._end.synchronize()
+            return self._start.elapsed_time(self._end) / 1e3
+
+        return run
+
+
+class GraphClock:
+    """A CUDA graph of ``unroll`` calls, replayed between two events.
+
+    Launching from the host costs several microseconds a kernel, replaying well under one: this is the clock for short
+    kernels. The function must be capturable: no host reads, no new shapes.
+    """
+
+    name = "graph"
+    resolution_s = 0.5e-6
+
+    def __init__(self, unroll: int = 20) -> None:
+        self.unroll = unroll
+        self._torch = _torch_with_gpu("graph replay")
+
+    def bind(self, call: Call) -> Run:
+        """Warm up on a side stream, as capture demands, and record the graph."""
+        torch = self._torch
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for i in range(3):
+                call(i)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for i in range(self.unroll):
+                call(i)
+        events = EventClock()
+        replay = events.bind(lambda _: graph.replay())
+
+        def run(calls: int) -> float:
+            replays = max(1, -(-calls // self.unroll))
+            return replay(replays) * calls / (replays * self.unroll)
+
+        return run
+
+
+def _torch_with_gpu(what: str) -> Any:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"{what} need a CUDA or ROCm device that torch sees; use clock='host' here.")
+    return torch
+
+
+def named_clock(clock: str | Clock) -> Clock:
+    """The clock of that name ("host", "events", "graph"); a clock stands for itself."""
+    if not isinstance(clock, str):
+        return clock
+    kinds: dict[str, Callable[[], Clock]] = {"host": HostClock, "events": EventClock, "graph": GraphClock}
+    if clock not in kinds:
+        raise ValueError(f"clock is {clock!r}; expected one of {', '.join(map(repr, kinds))} or a Clock.")
+    return kinds[clock]()
+
+
+def cache_flusher() -> Callable[[], None]:
+    """A function that replaces what the caches of this process's device hold, by writing twice their size."""
+    from .device import find_device
+
+    device = find_device()
+    # Unknown cache sizes are taken as 128 MiB, beyond the last level of any chip in the table but a few.
+    nbytes = int(2 * (device.cache_bytes or 64 * 2**20))
+    if device.torch in ("cuda", "mps"):
+        import torch
+
+        buffer = torch.empty(nbytes, dtype=torch.uint8, device=device.torch)
+        return lambda: buffer.zero_() and None
+    import numpy as np
+
+    host = np.zeros(nbytes, dtype=np.uint8)
+    return lambda: host.fill(1)

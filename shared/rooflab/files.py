@@ -1,0 +1,73 @@
+"""How is a result written so that no half of it is ever left behind?
+
+Into a temporary file beside the target, which is then renamed over it: a reader sees the old file or the new one.
+
+>>> import tempfile, pathlib
+>>> target = write_atomic(pathlib.Path(tempfile.mkdtemp()) / "deep" / "result.txt", "42")
+>>> target.read_text()
+'42'
+"""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from pathlib import Path
+
+from .state import atomic_write
+
+__all__ = ["OutputError", "output_folder", "write_atomic"]
+
+
+class OutputError(OSError):
+    """A result could not be written; the message says where, why and what to do."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full: free some space and try again",
+    errno.EDQUOT: "the disk quota is used up: free some space and try again",
+    errno.EROFS: "it is on a read-only file system: give another folder with --output",
+    errno.EACCES: "you may not write there: give another folder with --output",
+    errno.EPERM: "you may not write there: give another folder with --output",
+    errno.ENOTDIR: "a file stands where a folder is needed: give another folder with --output",
+    errno.EEXIST: "a file stands where a folder is needed: give another folder with --output",
+}
+
+
+def _explain(error: OSError, path: Path) -> OutputError:
+    reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+    return OutputError(f"Cannot write {path}: {reason}.")
+
+
+def output_folder(path: Path) -> Path:
+    """Make the folder, prove that a file can be written into it, and return it as an absolute path.
+
+    Called before a long job, so that a read-only folder is found out at its start and not at its end.
+
+    Raises:
+        OutputError: the folder cannot be made or written to.
+    """
+    path = Path(path).expanduser().absolute()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise _explain(error, path) from error
+    return path
+
+
+def write_atomic(path: Path, text: str) -> Path:
+    """Write UTF-8 text to the path by way of a temporary file and a rename; return the path.
+
+    Raises:
+        OutputError: the file could not be written; what stood there before is untouched.
+    """
+    try:
+        atomic_write(path, text)
+    except OSError as error:
+        raise _explain(error, path) from error
+    return path

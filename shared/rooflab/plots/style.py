@@ -1,0 +1,120 @@
+"""What makes a figure one of this book's?
+
+Colours of Okabe and Ito (legible to the colour-blind), a marker and a dash of its own for every series (legible in
+grey), SI prefixes on the axes, and an alternative text.
+
+>>> series_style(0)["marker"], series_style(1)["marker"]
+('o', 's')
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+import matplotlib.ticker
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from ..display import show_image
+from ..units import format_si
+
+__all__ = ["BOUND", "RECORDED", "figure", "house_style", "png", "series_style", "set_axis", "show"]
+
+# Okabe and Ito, "Color universal design", 2008.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+BOUND = {"color": "#333333", "linewidth": 1.2, "zorder": 1}
+RECORDED = {"color": "#9a9a9a", "linewidth": 1.2, "markersize": 4, "zorder": 1.5}
+CSS_PIXELS_PER_INCH = 96
+PIXELS_PER_INCH = 192  # twice the page's resolution: sharp on any screen
+
+house_style: dict[str, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 11.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "figure.facecolor": "white",
+    "xtick.minor.visible": False,
+    "ytick.minor.visible": False,
+}
+
+
+def series_style(index: int) -> dict[str, Any]:
+    """Colour and marker of the index-th series."""
+    return {"color": _COLOURS[index % len(_COLOURS)], "marker": _MARKERS[index % len(_MARKERS)], "zorder": 3}
+
+
+def set_axis(axis: Any, *, label: str, unit: str, log: bool) -> None:
+    """Label one axis (``ax.xaxis`` or ``ax.yaxis``) and give its ticks SI prefixes: "10 µs", not "1e-05"."""
+    axis.set_label_text(label)
+    if log:
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+        axis.set_major_locator(matplotlib.ticker.LogLocator(base=10, numticks=9))
+        axis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: _tick(value, unit)))
+
+
+def _tick(value: float, unit: str) -> str:
+    """A tick's text; plain numbers from ten thousand on are written 10k, 1M, so that neighbours do not touch."""
+    if unit or abs(value) < 10_000:
+        return format_si(value, unit, digits=3)
+    scale, letter = next((s, c) for s, c in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= s)
+    return f"{value / scale:g}{letter}"
+
+
+def png(fig: Figure, *, pixels_per_inch: int = PIXELS_PER_INCH) -> bytes:
+    """The figure as PNG bytes; no date in it, so that equal figures are equal bytes."""
+    buffer = io.BytesIO()
+    FigureCanvasAgg(fig)
+    fig.savefig(buffer, format="png", dpi=pixels_per_inch, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def show(fig: Figure, *, alt: str) -> None:
+    """Put a figure on the page with its alternative text."""
+    width, height = (round(inches * CSS_PIXELS_PER_INCH) for inches in fig.get_size_inches())
+    show_image(png(fig), alt=alt, width=width, height=height)
+
+
+@contextmanager
+def figure(
+    title: str, *, x: str = "", y: str = "", alt: str = "", size: tuple[float, float] = (7.2, 4.0), columns: int = 1
+) -> Iterator[Any]:
+    """An empty figure in the house style; it is shown when the block ends.
+
+    Args:
+        title: the message, as a sentence.
+        x: label of the horizontal axis, with its unit.
+        y: label of the vertical axis, with its unit.
+        alt: what the figure says; default: the title and the labels.
+        size: in inches.
+        columns: panels side by side; more than one yields a list of axes.
+    """
+    with matplotlib.rc_context(house_style):
+        fig = Figure(figsize=size, layout="constrained")
+        axes = fig.subplots(1, columns, squeeze=False)[0]
+        for ax in axes:
+            ax.set(xlabel=x, ylabel=y)
+        if columns == 1:
+            axes[0].set_title(title, wrap=True)
+        else:
+            fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+        yield axes[0] if columns == 1 else list(axes)
+        # A chart that knows its data leaves a fuller text on the figure.
+        alt = alt or getattr(fig, "alt", "") or f"{title.rstrip('.')}. {y} over {x}."
+        show(fig, alt=alt)

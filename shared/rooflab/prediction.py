@@ -1,0 +1,173 @@
+"""What did you expect?
+
+A reader commits a guess *before* the measurement; ``report`` then sets guess, model, measurement and the recorded
+device side by side. Run headless nobody can guess: the model's own answer stands in, and nothing blocks.
+
+>>> predict("a copy of 1 GB takes", unit="ms", model=0.25)
+Prediction: a copy of 1 GB takes (ms). Nobody is here to guess; the model's own answer stands in.
+>>> report("a copy of 1 GB takes", 0.26)
+                     |  guess |  model | measured | ratio
+a copy of 1 GB takes | 250 ms | 250 ms |   260 ms |  1.04
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import state
+from .display import escape, in_notebook, is_headless, show_text
+from .logbook import current_unit, log
+from .measurement import Measurement, Ratio
+from .records import recorded, reference, short_name
+from .tables import render_html, render_text
+from .units import format_si, parse_quantity, unit_of
+
+__all__ = ["Prediction", "commit", "predict", "prediction", "report"]
+
+GUESSES = "guesses.json"
+_asked: dict[str, Prediction] = {}
+
+
+@dataclass
+class Prediction:
+    """One question, and what has been answered so far; numbers in SI units of ``unit``."""
+
+    question: str
+    unit: str
+    model: float | None
+    guess: float | None = None
+    stand_in: bool = False  # the guess is the model's own, because nobody was there
+    measured: float | None = None
+
+    @property
+    def symbol(self) -> str:
+        """The unit without its prefix: "ms" is shown in "s"."""
+        return unit_of(self.unit).base if self.unit else ""
+
+
+def predict(question: str, *, unit: str = "", model: float | Callable[[], float] | None) -> None:
+    """Ask the reader for a guess before the measuring cell.
+
+    Args:
+        question: reads on into the answer: "the largest product takes … times the smallest".
+        unit: what a bare number means: "ms", "GB/s", "x", or "" for a plain number. Other prefixes may be typed.
+        model: the model's answer in SI units, not shown before ``report``; None where nothing can be derived.
+    """
+    value = model() if callable(model) else model
+    asked = _asked[question] = Prediction(question, unit, None if value is None else float(value))
+    if is_headless():
+        asked.guess, asked.stand_in = asked.model, True
+        stand_in = "no model stands in" if value is None else "the model's own answer stands in"
+        show_text(f"Prediction: {question}{unit and f' ({unit})'}. Nobody is here to guess; {stand_in}.")
+        return
+    asked.guess = state.read_json(GUESSES, {}).get(_key(question))
+    _show_form(asked)
+
+
+def _key(question: str) -> str:
+    return f"{current_unit()}: {question}"
+
+
+def prediction(question: str) -> Prediction:
+    """What has been answered to a question so far.
+
+    Raises:
+        KeyError: it was never asked.
+    """
+    if question not in _asked:
+        raise KeyError(
+            f"Nobody asked {question!r}: run its predict(...) cell first. Asked so far: {list(_asked) or 'none'}."
+        )
+    return _asked[question]
+
+
+def commit(question: str, text: str) -> str:
+    """Take a typed guess; returns the sentence to show.
+
+    A guess cannot be changed once its measurement is on the table.
+    """
+    asked = prediction(question)
+    if asked.measured is not None and asked.guess is None:
+        return "The measurement is on the table; run the predict cell again to guess afresh."
+    try:
+        asked.guess = parse_quantity(text, unit=asked.unit)
+    except ValueError as error:
+        return str(error)
+    guesses = state.read_json(GUESSES, {})
+    guesses[_key(question)] = asked.guess
+    state.write_json(GUESSES, guesses)
+    return f"Committed: {format_si(asked.guess, asked.symbol)}. Now measure."
+
+
+def _show_form(asked: Prediction) -> None:
+    """A question, a field and a button."""
+    import ipywidgets
+    from IPython.display import display
+
+    hint = {"": "a number", "x": "how many times, such as 3"}.get(asked.unit, f"such as 3 {asked.unit}")
+    title = ipywidgets.HTML(f"<b>Your prediction:</b> {escape(asked.question)}")
+    field = ipywidgets.Text(placeholder=hint, layout={"width": "14em"})
+    button = ipywidgets.Button(description="Commit", button_style="primary", layout={"width": "7em"})
+    status = ipywidgets.HTML(
+        "" if asked.guess is None else f"Last time you said {format_si(asked.guess, asked.symbol)}."
+    )
+
+    def on_commit(_: Any) -> None:
+        status.value = escape(commit(asked.question, field.value))
+
+    button.on_click(on_commit)
+    if hasattr(field, "on_submit"):  # Enter commits, in ipywidgets 7 and 8 alike
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            field.on_submit(on_commit)
+    display(ipywidgets.VBox([title, ipywidgets.HBox([field, button, status])]))
+
+
+def report(question: str, measured: float | Ratio | Measurement, *, key: str = "") -> None:
+    """Show guess, model, measurement and record of a question asked before, and log the measurement.
+
+    Args:
+        question: as given to ``predict``.
+        measured: in SI units; of a ``Measurement`` its median.
+        key: where the record keeps it; default: the question.
+    """
+    asked = prediction(question)
+    value = measured.median_s if isinstance(measured, Measurement) else float(measured)
+    asked.measured = value
+    key = key or question
+    log(key, {"guess": None if asked.stand_in else asked.guess, "model": asked.model, "measured": value,
+                      "unit": asked.symbol})  # fmt: skip
+    other = recorded(key)
+    columns = {"guess": asked.guess, "model": asked.model, "measured": value}
+    if isinstance(other, dict) and other.get("measured") is not None:
+        columns[f"recorded ({_recorded_on()})"] = other["measured"]
+    texts = {name: "–" if v is None else format_si(v, asked.symbol) for name, v in columns.items()}
+    texts["ratio"] = format_si(value / asked.model, "") if asked.model and math.isfinite(asked.model) else "–"
+    header, row = ["", *texts], [question, *texts.values()]
+    note = _verdict(asked, value)
+    html = render_html(header, [row]) + (f"<p>{escape(note)}</p>" if note and in_notebook() else "")
+    show_text(render_text(header, [row]) + (f"\n{note}" if note and in_notebook() else ""), html=html)
+
+
+def _recorded_on() -> str:
+    record = reference()
+    return short_name(record) if record else ""
+
+
+def _verdict(asked: Prediction, value: float) -> str:
+    """One sentence on the guess; none when nobody guessed."""
+    if asked.stand_in:
+        return ""
+    if asked.guess is None:
+        return "No guess was committed before this measurement: a prediction made afterwards teaches nothing."
+    if asked.guess <= 0 or value <= 0:
+        return ""
+    off = max(asked.guess / value, value / asked.guess)
+    if off < 1.25:
+        return f"Your guess is within {off - 1:.0%} of the measurement."
+    return f"Your guess is off by a factor of {off:.2g}."

@@ -1,0 +1,186 @@
+"""What is in this machine? One look, written down as plain facts.
+
+``Facts`` is all that the rest of the package knows about the hardware, so a test (or a curious reader) can pretend to
+be anywhere:
+
+>>> from rooflab.probe import Facts
+>>> Facts(cpu_name="AMD EPYC", cpu_cores=2, memory_bytes=4e9).torch_backend
+''
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["Facts", "look"]
+
+_PACKAGES = ("torch", "jax", "jaxlib", "triton", "numpy", "ipywidgets", "rooflab")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One look at a machine. Empty strings and zeros mean "not there"; sizes are in bytes."""
+
+    cpu_name: str = ""
+    cpu_cores: int = 1
+    cpu_flags: frozenset[str] = frozenset()
+    memory_bytes: float = 0.0
+    last_cache_bytes: float = 0.0
+    torch_backend: str = ""  # "cuda", "rocm", "mps", or "" when torch computes on the CPU only
+    torch_name: str = ""
+    torch_count: int = 0
+    torch_memory_bytes: float = 0.0
+    torch_cache_bytes: float = 0.0
+    torch_capability: tuple[int, int] = (0, 0)  # NVIDIA compute capability
+    jax_backend: str = ""  # "gpu", "tpu", "cpu", or "" without JAX
+    jax_name: str = ""
+    jax_count: int = 0
+    jax_memory_bytes: float = 0.0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()  # one sentence each: what failed to load, and why
+
+
+def look(*, accelerators: bool = True) -> Facts:
+    """Look at this machine.
+
+    Args:
+        accelerators: whether to look beyond the CPU; false under ``ROOFLAB_DEVICE=cpu``.
+    """
+    facts = Facts(
+        cpu_name=_cpu_name(),
+        cpu_cores=_cores(),
+        cpu_flags=_cpu_flags(),
+        memory_bytes=_memory_bytes(),
+        last_cache_bytes=_last_cache_bytes(),
+        versions=_versions(),
+    )
+    if not accelerators:
+        # Said before JAX starts, because a started backend cannot be taken back.
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    return _add_jax(_add_torch(facts, accelerators))
+
+
+def _add_torch(facts: Facts, accelerators: bool) -> Facts:
+    try:
+        import torch
+    except ImportError:
+        return facts
+    except OSError as error:
+        return replace(facts, problems=(*facts.problems, f"torch is installed but does not load: {error}."))
+    if accelerators and torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(0)
+        return replace(
+            facts,
+            torch_backend="rocm" if torch.version.hip else "cuda",
+            torch_name=torch.cuda.get_device_name(0),
+            torch_count=torch.cuda.device_count(),
+            torch_memory_bytes=float(properties.total_memory),
+            torch_cache_bytes=float(getattr(properties, "L2_cache_size", 0)),
+            torch_capability=(0, 0) if torch.version.hip else torch.cuda.get_device_capability(0),
+        )
+    if accelerators and torch.backends.mps.is_available():
+        return replace(facts, torch_backend="mps", torch_name=facts.cpu_name, torch_count=1,
+                       torch_memory_bytes=facts.memory_bytes)  # fmt: skip
+    return facts
+
+
+def _add_jax(facts: Facts) -> Facts:
+    # Without this JAX takes three quarters of the device's memory at its first use, and torch finds none.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    try:
+        import jax
+    except ImportError:
+        return facts
+    try:
+        devices = jax.local_devices()
+    except RuntimeError as error:
+        first = str(error).strip().splitlines()[0]
+        return replace(facts, problems=(*facts.problems, f"JAX is installed but finds no device: {first}"))
+    stats = devices[0].memory_stats() if devices[0].platform != "cpu" else None
+    return replace(
+        facts,
+        jax_backend=devices[0].platform,
+        jax_name=devices[0].device_kind,
+        jax_count=len(devices),
+        jax_memory_bytes=float((stats or {}).get("bytes_limit", 0)),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _sysctl(name: str) -> str:
+    try:
+        return subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _cpu_line(label: str) -> str:
+    for line in _read("/proc/cpuinfo").splitlines():
+        if line.startswith(label):
+            return line.partition(":")[2].strip()
+    return ""
+
+
+def _cpu_name() -> str:
+    if sys.platform == "darwin":
+        return _sysctl("machdep.cpu.brand_string") or "Apple CPU"
+    return _cpu_line("model name") or platform.processor() or platform.machine()
+
+
+def _cpu_flags() -> frozenset[str]:
+    return frozenset((_cpu_line("flags") or _cpu_line("Features")).split())
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory_bytes() -> float:
+    if sys.platform == "darwin":
+        return float(_sysctl("hw.memsize") or 0)
+    total = 0.0
+    for line in _read("/proc/meminfo").splitlines():
+        if line.startswith("MemTotal"):
+            total = float(line.split()[1]) * 1024
+    # A container (Binder gives 2 GB) may hold less than the machine.
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        limit = _read(path)
+        if limit.isdigit():
+            total = min(total, float(limit)) if total else float(limit)
+    return total
+
+
+def _last_cache_bytes() -> float:
+    if sys.platform == "darwin":
+        return float(_sysctl("hw.perflevel0.l2cachesize") or _sysctl("hw.l2cachesize") or 0)
+    sizes = [0.0]
+    for index in range(5):
+        text = _read(f"/sys/devices/system/cpu/cpu0/cache/index{index}/size")
+        if text[:-1].isdigit():
+            sizes.append(float(text[:-1]) * {"K": 1024, "M": 1024**2}.get(text[-1], 1))
+    return max(sizes)

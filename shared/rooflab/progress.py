@@ -1,0 +1,99 @@
+"""How far is it? A bar that moves while a notebook runs; a line now and then where no terminal watches.
+
+>>> import io
+>>> log = Progress("u1_step_cost", 2, stream=(out := io.StringIO()))
+>>> log.step(1); log.step(2); log.close("done"); print(out.getvalue().splitlines()[0])
+u1_step_cost                 cell 1 of 2   0:00
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+__all__ = ["Progress", "clock_time"]
+
+_NAME_WIDTH = 28
+
+
+def clock_time(seconds: float) -> str:
+    """Seconds as a person reads them: minutes and seconds.
+
+    >>> clock_time(83.4)
+    '1:23'
+    """
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class Progress:
+    """Name, cell n of m and the time since the start: a tqdm bar on a terminal, else a line every few seconds.
+
+    Args:
+        name: what is running.
+        total: number of steps.
+        unit: what a step is called.
+        stream: where to write (default: standard error).
+        every_s: where no terminal watches, at most one line in this time.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        total: int,
+        *,
+        unit: str = "cell",
+        stream: TextIO | None = None,
+        every_s: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name, self.total, self.unit, self.every_s = name, total, unit, every_s
+        self._stream = stream or sys.stderr
+        self._clock = clock
+        self._start = clock()
+        self.current = 0
+        self._next_line_s = 0.0
+        self._bar: Any = None
+        if self._stream.isatty():
+            self._bar = _bar(total, self._stream)
+            self._bar.set_description_str(self._label())
+
+    def _label(self) -> str:
+        step = f"{self.unit} {self.current} of {self.total}" if self.current else "starting"
+        return f"{self.name:<{_NAME_WIDTH}} {step:<13}"
+
+    def step(self, number: int) -> None:
+        """Say that step `number` (from 1) has begun."""
+        self.current = number
+        if self._bar is not None:
+            self._bar.n = max(number - 1, 0)
+            self._bar.set_description_str(self._label(), refresh=False)
+        self.tick()
+
+    def tick(self) -> None:
+        """Show the time that has passed; call it a few times a second."""
+        elapsed = self._clock() - self._start
+        if self._bar is not None:
+            self._bar.refresh()
+        elif self.current and elapsed >= self._next_line_s:
+            self._next_line_s = elapsed + self.every_s
+            print(f"{self._label()} {clock_time(elapsed)}", file=self._stream, flush=True)
+
+    def close(self, outcome: str) -> None:
+        """Leave one last line: the name, the outcome and the time it took."""
+        elapsed = self._clock() - self._start
+        if self._bar is not None:
+            self._bar.leave = False
+            self._bar.close()
+        print(f"{self.name:<{_NAME_WIDTH}} {outcome}   {clock_time(elapsed)}", file=self._stream, flush=True)
+
+
+def _bar(total: int, stream: TextIO) -> Any:
+    from tqdm import tqdm
+
+    class Bar(tqdm):  # type: ignore[type-arg, unused-ignore]
+        monitor_interval = 0  # we refresh the bar ourselves; no second thread
+
+    return Bar(total=total, file=stream, dynamic_ncols=True, bar_format="{desc} |{bar:30}| {elapsed}")

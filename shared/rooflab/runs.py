@@ -1,0 +1,164 @@
+"""What comes of running several notebooks one after the other?
+
+>>> print(summary([]))
+unit | cells | time | peak memory | status
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from .book import Book, Lab, Unit, UnknownUnit, find
+from .classroom import Grading
+from .execute import Execution, execute
+from .progress import clock_time
+from .tables import render_text
+
+__all__ = [
+    "edition_path",
+    "environment",
+    "failures",
+    "grading_problems",
+    "record_units",
+    "run_units",
+    "summary",
+    "summary_rows",
+]
+
+HEADER = ("unit", "cells", "time", "peak memory", "status")
+
+
+def resolve(book: Book, names: Sequence[str]) -> list[Unit]:
+    """The units of these names, all of them checked before anything runs; a notebook may stand for itself.
+
+    Raises:
+        UnknownUnit: one of the names is none.
+    """
+    units = []
+    for name in names:
+        path = Path(name)
+        inside = book.root is not None and path.absolute().is_relative_to(book.root)
+        if path.suffix == ".ipynb" and path.is_file() and not inside:
+            units.append(Unit(path.stem, path.stem, path=path))
+        else:
+            units.append(find(book, name))
+    return units
+
+
+def edition_path(unit: Unit, edition: str = "solution") -> Path:
+    """The notebook of a unit; of a lab that of the edition ("solution" or "student").
+
+    Raises:
+        UnknownUnit: the lab has no such edition here.
+    """
+    path = unit.solution if isinstance(unit, Lab) and edition == "solution" else unit.path
+    if path is None:
+        raise UnknownUnit(f"{unit.id} has no {edition} edition here: build it with `make build`.")
+    return path
+
+
+def environment(unit: Unit, edition: str = "solution") -> dict[str, str]:
+    """Variables for a unit's kernel: solutions that pass are no progress of the reader's.
+
+    The checks note no progress while a grader runs, so one seems to run.
+    """
+    return {"NBGRADER_EXECUTION": "autograde"} if isinstance(unit, Lab) and edition == "solution" else {}
+
+
+def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = "solution") -> int:
+    """Run units or labs and print what came of it; returns the exit code, 1 when one of them failed."""
+    units = resolve(book, names)
+    sources = [edition_path(unit, edition) for unit in units]
+    executions: list[Execution] = []
+    try:
+        for unit, source in zip(units, sources, strict=True):
+            executions.append(
+                execute(source, output / unit.id.rpartition("/")[0], environment=environment(unit, edition))
+            )
+    finally:  # after Ctrl-C too: what has run is worth its line
+        print(summary(executions))
+        for line in failures(executions):
+            print(line, file=sys.stderr)
+    print(f"Executed notebooks: {output}")
+    return 0 if all(execution.ok for execution in executions) else 1
+
+
+def record_units(book: Book, names: Sequence[str], output: Path) -> int:
+    """Run units and keep what each logged under records/; returns the exit code, 1 when one of them failed."""
+    if book.root is None:
+        raise UnknownUnit("Records are kept in a clone of the Rooflab repository: run this inside one.")
+    units = resolve(book, names) if names else list(book.units)
+    executions: list[Execution] = []
+    lines: list[str] = []
+    for unit in units:
+        run, line = _record(book.root, unit, output)
+        executions.append(run)
+        lines.append(line)
+    print(summary(executions))
+    print("\n".join(filter(None, lines)))
+    for failure in failures(executions):
+        print(failure, file=sys.stderr)
+    return 0 if all(lines) else 1
+
+
+def _record(root: Path, unit: Unit, output: Path) -> tuple[Execution, str]:
+    """Run one unit with a logbook of its own; returns the run, and the line to print (empty when nothing was kept)."""
+    from .logbook import values_of
+    from .records import save_record
+
+    with tempfile.TemporaryDirectory(prefix="rooflab-record-") as folder:
+        os.environ["ROOFLAB_LOGBOOK"] = str(Path(folder) / "logbook.jsonl")  # the kernel inherits it
+        try:
+            run = execute(edition_path(unit), output / unit.id.rpartition("/")[0])
+            values = values_of(unit.id)
+        finally:
+            del os.environ["ROOFLAB_LOGBOOK"]
+    if not run.ok:
+        return run, ""
+    if not values:
+        print(f"{unit.id} logged nothing: it has to call open_unit, and records.log or report.", file=sys.stderr)
+        return run, ""
+    path = save_record(unit.id, values, folder=root / "records")
+    return run, f"recorded {path.relative_to(root)}: {len(values)} values"
+
+
+def summary_rows(executions: Sequence[Execution]) -> list[list[str]]:
+    """One row for each run: name, cells, time, peak memory, status."""
+    return [
+        [
+            run.name,
+            f"{len(run.cell_seconds)} of {run.cells}",
+            clock_time(run.seconds),
+            f"{run.peak_memory_bytes / 1e9:.2f} GB" if run.peak_memory_bytes else "–",
+            "ok" if run.ok else "FAILED",
+        ]
+        for run in executions
+    ]
+
+
+def summary(executions: Sequence[Execution]) -> str:
+    """The table of all runs as text."""
+    return render_text(HEADER, summary_rows(executions))
+
+
+def failures(executions: Sequence[Execution]) -> list[str]:
+    """One line for each failure: where, why, and where the partly executed notebook is."""
+    return [f"FAILED {error}\n       executed so far: {run.path}" for run in executions for error in run.errors]
+
+
+def grading_problems(gradings: Sequence[Grading]) -> list[str]:
+    """One sentence for each lab whose untouched edition got points, or whose solved edition did not get all."""
+    told = []
+    for grading in gradings:
+        if grading.error:
+            told.append(f"{grading.lab}: {grading.error}")
+        elif not grading.ok:
+            told.append(
+                f"{grading.lab}: untouched {grading.blank.score:g} points (expected 0), "
+                f"solved {grading.solved.score:g} (expected {grading.solved.points:g})"
+            )
+    return told

@@ -1,0 +1,104 @@
+"""How do numbers stand side by side?
+
+Rows are named; columns are attributes or keys, and their names say the unit: a column called ``median_s`` is formatted
+in seconds and headed "median".
+
+>>> table({"copy": {"median_s": 0.00234, "bytes": 2.0e9}}, columns=["median_s", "bytes"])
+     |  median | bytes
+copy | 2.34 ms |  2 GB
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .display import escape, show_text
+from .units import format_si
+
+__all__ = ["cell", "heading", "render_html", "render_text", "table"]
+
+# suffix of a column's name -> unit; the longest match wins.
+_UNITS = {
+    "flops_per_s": "FLOP/s", "bytes_per_s": "B/s", "_s": "s", "bytes": "B", "flops": "FLOP", "intensity": "FLOP/byte",
+    "ridge": "FLOP/byte", "bytes_moved": "B", "bytes_read": "B", "bytes_written": "B", "bytes_used": "B",
+}  # fmt: skip
+_WORDS = {"flops_per_s": "rate", "bytes_per_s": "bandwidth", "flops": "FLOPs"}
+
+
+def _unit(column: str) -> str:
+    matches = [suffix for suffix in _UNITS if column.endswith(suffix)]
+    return _UNITS[max(matches, key=len)] if matches else ""
+
+
+def heading(column: str) -> str:
+    """A column's name as the reader sees it: ``copy_bytes_per_s`` becomes "copy bandwidth"."""
+    for suffix, word in _WORDS.items():
+        if column.endswith(suffix):
+            return f"{column[: -len(suffix)].replace('_', ' ')}{word}".strip()
+    return column.removesuffix("_s").replace("_", " ")
+
+
+def cell(column: str, value: Any) -> str:
+    """One value as text, in the unit that the column's name says."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)) or hasattr(value, "__float__"):
+        unit = _unit(column)
+        if isinstance(value, int) and not unit:
+            return f"{value:,}"
+        return format_si(float(value), unit)
+    return str(value)
+
+
+def _get(row: Any, column: str) -> Any:
+    return row.get(column) if isinstance(row, Mapping) else getattr(row, column)
+
+
+def render_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table: first column left, the others right-aligned."""
+    lines = [list(header), *map(list, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return "\n".join(
+        " | ".join(text.ljust(width) if i == 0 else text.rjust(width)
+                   for i, (text, width) in enumerate(zip(line, widths, strict=True))).rstrip()
+        for line in lines
+    )  # fmt: skip
+
+
+def render_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:
+    """The same table in HTML, with its own few styles so that it looks alike everywhere."""
+    style = "padding:.25em .8em;border-bottom:1px solid rgba(128,128,128,.35);"
+    head = "".join(
+        f'<th scope="col" style="{style}text-align:{"left" if i == 0 else "right"}">{escape(text)}</th>'
+        for i, text in enumerate(header)
+    )
+    body = "".join(
+        "<tr>" + f'<th scope="row" style="{style}text-align:left;font-weight:600">{escape(row[0])}</th>'
+        + "".join(f'<td style="{style}text-align:right">{escape(text)}</td>' for text in row[1:]) + "</tr>"
+        for row in rows
+    )  # fmt: skip
+    title = (
+        f'<caption style="caption-side:top;text-align:left;padding:.2em 0">{escape(caption)}</caption>'
+        if caption
+        else ""
+    )
+    return ('<table class="rooflab" style="border-collapse:collapse;margin:.5em 0;font-variant-numeric:tabular-nums">'
+            f"{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")  # fmt: skip
+
+
+def table(rows: Mapping[str, Any], *, columns: Sequence[str], caption: str = "") -> None:
+    """Show a table.
+
+    Args:
+        rows: name to an object or mapping that has the columns.
+        columns: attribute or key names; their suffix says the unit.
+        caption: one line above it.
+    """
+    header = ["", *map(heading, columns)]
+    body = [[name, *(cell(column, _get(row, column)) for column in columns)] for name, row in rows.items()]
+    text = render_text(header, body)
+    show_text(f"{caption}\n{text}" if caption else text, html=render_html(header, body, caption=caption))

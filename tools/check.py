@@ -1,0 +1,68 @@
+"""Is the checkout in order? Generated files, layout rules, lint, format and types, side by side (`make check`).
+
+>>> [part.name for part in PARTS][:2]
+['notebooks match their scripts', 'README matches the book']
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing to check: the command that checks it, and what mends it."""
+
+    name: str
+    command: tuple[str, ...]
+    remedy: str = ""
+
+
+# The slowest first: two run at a time.
+PARTS = (
+    Part("notebooks match their scripts", ("tools/build.py", "--check"), "make build"),
+    Part("README matches the book", ("tools/readme.py", "--check"), "make build"),
+    Part("types (mypy)", ("-m", "mypy", "--no-error-summary")),
+    Part("layout rules", ("-m", "pytest", "-q", "--no-header", "--tb=line", "tests/layout")),
+    Part("lint (ruff)", ("-m", "ruff", "check", "--quiet", "."), "ruff check --fix ."),
+    Part("format (ruff)", ("-m", "ruff", "format", "--check", "--quiet", "."), "ruff format ."),
+)
+
+
+def run(part: Part) -> tuple[Part, int, float, str]:
+    """Run one part; its output is kept, and shown only when it fails."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, *part.command], cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return part, done.returncode, time.perf_counter() - began, done.stdout.strip()
+
+
+def main() -> int:
+    """Print a line for each part as it ends, then the output of those that failed."""
+    began = time.perf_counter()
+    failures = []
+    with ThreadPoolExecutor(max(2, (os.cpu_count() or 2) - 1)) as pool:
+        for future in as_completed([pool.submit(run, part) for part in PARTS]):
+            part, code, seconds, output = future.result()
+            print(f"{'ok  ' if code == 0 else 'FAIL'}  {seconds:5.1f} s  {part.name}", flush=True)
+            if code:
+                failures.append((part, output))
+    for part, output in failures:
+        print(f"\n--- {part.name}" + (f" (mend it with: {part.remedy})" if part.remedy else "") + f"\n{output}")
+    verdict = "all in order" if not failures else f"{len(failures)} of {len(PARTS)} parts failed"
+    print(f"\n{verdict} ({time.perf_counter() - began:.0f} s)")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""How is a percent script split into cells?
+
+>>> [cell] = parse('# %% [markdown] tags=["wide"]\\n# # Title\\n', "u1_topic.py")
+>>> cell.kind, cell.source, cell.options, cell.line
+('markdown', '# Title', {'tags': ['wide']}, 1)
+
+The subset of jupytext's percent format that this book uses: ``# %%`` or ``# %% [markdown]``, then ``key=value`` pairs
+with values in JSON. It is read here and not by jupytext so that an error names its line, so that a comment such as
+``# copy the rows`` stays a comment (jupytext takes it for a shell command), and so that the bytes of a notebook depend
+on no version.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+__all__ = ["Cell", "SourceError", "parse", "syntax_error"]
+
+_MARKER = re.compile(r"# %%(?: (?P<markdown>\[markdown\]))?(?P<rest>(?: .*)?)$")
+_ALMOST_MARKER = re.compile(r"#\s*%%(?![a-zA-Z])")
+_OPTION = re.compile(r'\s+(?P<key>[a-z_]+)=(?P<value>"[^"]*"|\[[^\]]*\]|[-+0-9.eE]+)')
+# The magics that a script holds as comments: "# %pip install x", "# !nvidia-smi", at any indentation.
+_MAGIC = re.compile(r"^(?P<indent>\s*)# (?P<magic>%{1,2}[a-zA-Z]|!\s*[a-zA-Z./~$])")
+_BARE_MAGIC = re.compile(r"^(?P<indent>\s*)(%{1,2}[a-zA-Z]|!).*")
+
+
+class SourceError(Exception):
+    """A source that cannot be built; ``problems`` holds one sentence for each thing to mend."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a script: ``kind`` is "code" or "markdown", ``line`` that of its marker."""
+
+    kind: str
+    source: str
+    options: Mapping[str, object]
+    line: int
+
+
+def parse(text: str, name: str) -> list[Cell]:
+    """Split a percent script into cells.
+
+    Args:
+        text: the whole script.
+        name: what error sentences call it, usually its path.
+
+    Raises:
+        SourceError: a marker that is not understood, text before the first marker, a markdown line without "# ".
+    """
+    problems: list[str] = []
+    cells: list[Cell] = []
+    for line, marker, body in _chunks(_without_header(text.split("\n"))):
+        where = f"{name}:{line}"
+        if marker is None:
+            if any(row.strip() for row in body):
+                problems.append(f"{where}: text stands before the first '# %%' marker; put a marker above it.")
+            continue
+        match = _MARKER.match(marker)
+        options = _options(match["rest"]) if match else None
+        if match is None or options is None:
+            problems.append(
+                f"{where}: unknown marker {marker!r}; expected '# %%' or '# %% [markdown]', then key=value pairs "
+                'such as exercise="name", points=3 or tags=["solution"].'
+            )
+            continue
+        if match["markdown"]:
+            source = _markdown(body, name, line, problems)
+            cells.append(Cell("markdown", source, options, line))
+        else:
+            cells.append(Cell("code", _code(body), options, line))
+    if problems:
+        raise SourceError(problems)
+    return cells
+
+
+def syntax_error(source: str) -> str | None:
+    """Say in one clause why ``source`` is no Python (magics aside, ``await`` at top level allowed), or None."""
+    if source.startswith("%%"):
+        return None
+    python = "\n".join(_BARE_MAGIC.sub(r"\g<indent>pass", row) for row in source.split("\n"))
+    try:
+        compile(python, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+    except SyntaxError as error:
+        return f"{error.msg} in line {error.lineno} of the cell"
+    return None
+
+
+def _without_header(rows: list[str]) -> list[str]:
+    """Blank out jupytext's header, "# ---" to "# ---" at the top; the generator writes the metadata of notebooks."""
+    if rows[:1] == ["# ---"] and "# ---" in rows[1:]:
+        end = rows.index("# ---", 1)
+        return [""] * (end + 1) + rows[end + 1 :]
+    return rows
+
+
+def _chunks(rows: list[str]) -> Iterator[tuple[int, str | None, list[str]]]:
+    """Yield (line number, marker or None, lines below it)."""
+    start, marker, body = 1, None, []
+    for number, row in enumerate(rows, 1):
+        if _ALMOST_MARKER.match(row):
+            yield start, marker, body
+            start, marker, body = number, row.rstrip(), []
+        else:
+            body.append(row.rstrip())
+    yield start, marker, body
+
+
+def _options(rest: str) -> dict[str, object] | None:
+    options: dict[str, object] = {}
+    at = 0
+    while at < len(rest):
+        match = _OPTION.match(rest, at)
+        if match is None or match["key"] in options:
+            return None
+        try:
+            options[match["key"]] = json.loads(match["value"])
+        except ValueError:
+            return None
+        at = match.end()
+    return options
+
+
+def _markdown(body: list[str], name: str, line: int, problems: list[str]) -> str:
+    rows = []
+    while body and not body[-1]:
+        body = body[:-1]
+    for number, row in enumerate(body, line + 1):
+        if row != "#" and not row.startswith("# "):
+            problems.append(f"{name}:{number}: a line of a markdown cell starts with '# ', found {row!r}.")
+        rows.append(row[2:])
+    return "\n".join(rows).strip("\n")
+
+
+def _code(body: list[str]) -> str:
+    return "\n".join(_MAGIC.sub(r"\g<indent>\g<magic>", row) for row in body).strip("\n")
