@@ -146,6 +146,16 @@ def test_bf16_stores_round_as_torch_does(value):
     assert torch.equal(y, x.bfloat16()) or (torch.isnan(y).all() and torch.isnan(x).all())
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_fp8_stores_round_as_torch_does_and_saturate(dtype):
+    x = torch.cat([torch.linspace(-20, 20, 1000), torch.logspace(-6, 2, 1000), torch.tensor([1e6, -1e6])])
+    x, y = torch.cat([x, torch.zeros(2048 - len(x))]), torch.zeros(2048, dtype=dtype)
+    found = count(run(kernels.copy_kernel, (2,), x, y, 2048, BLOCK=1024))
+    limit = torch.finfo(dtype).max
+    assert torch.equal(y.float(), x.clamp(-limit, limit).to(dtype).float())
+    assert found.bytes_written == 2048
+
+
 def test_uninitialised_read_is_found_unless_torch_wrote_it():
     x = torch.ones(1024)
 

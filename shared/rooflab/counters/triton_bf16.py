@@ -1,4 +1,4 @@
-"""How can the Triton interpreter be made right in bf16, where it silently is not?
+"""How can the Triton interpreter be made right in bf16 and fp8, where it silently is not?
 
 The interpreter keeps bf16 values as their 16 bits in integers, and NumPy then adds the bits. While a count runs,
 bf16 values are kept in fp32 and rounded to the nearest bf16 (ties to even) after each operation instead.
@@ -38,6 +38,23 @@ def to_bits(values: np.ndarray) -> np.ndarray:
 def from_bits(bits: np.ndarray) -> np.ndarray:
     """Return bf16 values, given by their 16 bits, in fp32."""
     return (np.ascontiguousarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+# Triton's names of the fp8 formats of NVIDIA GPUs -> torch's.
+_FP8 = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2"}
+
+
+def _to_fp8(values: np.ndarray, name: str) -> np.ndarray:
+    """Bits of the nearest fp8 of each value, ties to even, beyond the range the largest (PTX: cvt.rn.satfinite).
+
+    The interpreter by itself loses the carry of a significand that is rounded up to the next power of two.
+    """
+    import torch
+
+    dtype = getattr(torch, name)
+    limit = torch.finfo(dtype).max
+    clipped = torch.from_numpy(np.array(values, dtype=np.float32)).clamp(-limit, limit)  # NaN stays NaN
+    return clipped.to(dtype).view(torch.uint8).numpy()
 
 
 def is_bf16(dtype: Any) -> bool:
@@ -94,10 +111,13 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
 
 
 def _converter(convert: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_convert_float` for values of bf16 that are kept in fp32."""
+    """Return `_convert_float` for values of bf16 that are kept in fp32, and with fp8 rounded as hardware does."""
     import triton.language as tl
+    from triton._C.libtriton import ir
 
     def convert_float(data: Any, source: Any, target: Any, mode: Any) -> Any:
+        if target.name in _FP8 and data.dtype.kind == "f" and mode != ir.ROUNDING_MODE.RTZ:
+            return _to_fp8(data, _FP8[target.name])
         if source == tl.bfloat16:
             if target in (tl.bfloat16, tl.float32):
                 return np.ascontiguousarray(data, dtype=np.float32)
