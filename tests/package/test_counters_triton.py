@@ -246,6 +246,15 @@ def test_everything_is_put_back_even_after_an_error():
     assert [dict(vars(owner)) for owner in owners] == before
 
 
+def test_unknown_interpreter_is_said_when_a_kernel_runs(monkeypatch):
+    from triton.runtime import interpreter
+
+    monkeypatch.delattr(interpreter, "_convert_float")
+    assert count(torch.exp, torch.ones(8)).launches == 1
+    with pytest.raises(RuntimeError, match=r"use Triton 3\.6 to 3\.9"):
+        count(run(kernels.copy_kernel, (1,), torch.ones(8), torch.ones(8), 8, BLOCK=8))
+
+
 def test_count_inside_count_sees_kernels_in_both():
     x, y = torch.ones(64), torch.zeros(64)
     inner = []

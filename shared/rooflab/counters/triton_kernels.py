@@ -89,7 +89,9 @@ class KernelTracer:
         interpreted = interpreting()
         with _LOCK:
             if not KernelTracer.stack:
-                install(_HOOKS, interpreted=interpreted)
+                with ExitStack() as hooks:
+                    install(hooks, interpreted=interpreted)
+                    _HOOKS.push(hooks.pop_all())
             KernelTracer.stack = (*KernelTracer.stack, self)
         if interpreted:
             self.torch_counter.on_allocation, self.torch_counter.on_write = self._allocated, self._written

@@ -39,12 +39,35 @@ def _put(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
 def install(stack: ExitStack, *, interpreted: bool) -> None:
     """Hook into Triton until the stack unwinds; a kernel that is compiled all the same raises a clear sentence."""
     from triton.runtime import jit
-    from triton.runtime.autotuner import Autotuner
 
     _put(stack, jit.JITFunction, "run", compiled_kernel)
     if not interpreted:
         return
     from triton.runtime import interpreter
+
+    with ExitStack() as attempt:
+        try:
+            _hook_all(attempt, interpreter)
+        except (AttributeError, KeyError) as error:  # a version whose interpreter is built otherwise
+            attempt.close()
+            _put(attempt, interpreter.GridExecutor, "__call__", _unknown_version(error))
+        stack.push(attempt.pop_all())
+
+
+def _unknown_version(error: Exception) -> Callable[..., None]:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
+        import triton
+
+        raise RuntimeError(
+            f"Triton {triton.__version__} has an interpreter that rooflab does not know, so its kernels cannot be "
+            f"counted: use Triton 3.6 to 3.9 (missing: {error})."
+        )
+
+    return refuse
+
+
+def _hook_all(stack: ExitStack, interpreter: Any) -> None:
+    from triton.runtime.autotuner import Autotuner
 
     def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
         KernelTracer.note(AUTOTUNE_NOTE)
