@@ -32,6 +32,8 @@ c.ClearSolutions.text_stub = "YOUR ANSWER HERE"
 # A first torch.compile takes 10 s on a quiet machine; 30 s, nbgrader's default, is too near on a busy one.
 c.Execute.timeout = 120
 c.Execute.startup_timeout = 120
+# Cells that only show something need not be run for every student; without them a lab is graded several times as fast.
+c.Execute.skip_cells_with_tag = "demo"
 
 # The kernels of a checkout that is not installed find the package too; else every student would score zero.
 if find_spec("rooflab") is None:

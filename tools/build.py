@@ -94,18 +94,25 @@ def expected_notebooks(script: Path, root: Path = ROOT) -> dict[Path, str]:
 
 
 def build(scripts: list[Path], root: Path = ROOT) -> list[Path]:
-    """Write the notebooks of ``scripts`` that differ from what is there; returns their paths."""
-    pairs = [pair for pair in _pairs(scripts, root) if _read(root / pair[1]) != pair[2]]
-    for _, path, text in pairs:
+    """Write the notebooks of ``scripts`` that differ from what is there; returns their paths.
+
+    Raises:
+        SourceError: with the problems of every script that has one; the notebooks of the others are written.
+    """
+    pairs, problems = _pairs(scripts, root)
+    changed = [(path, text) for _, path, text in pairs if _read(root / path) != text]
+    for path, text in changed:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8", newline="\n")
-    return [path for _, path, _ in pairs]
+    if problems:
+        raise SourceError(problems)
+    return [path for path, _ in changed]
 
 
 def check(scripts: list[Path], root: Path = ROOT) -> list[str]:
-    """Return one sentence for each notebook that is missing or out of step, naming the command that mends it."""
-    sentences = []
-    for script, path, text in _pairs(scripts, root):
+    """Return one sentence for each problem of a script, and for each notebook that is missing or out of step."""
+    pairs, sentences = _pairs(scripts, root)
+    for script, path, text in pairs:
         there = _read(root / path)
         if there != text:
             state = "is missing, and is made from" if there is None else "is out of step with"
@@ -125,8 +132,8 @@ def orphans(root: Path = ROOT) -> list[str]:
     ]
 
 
-def _pairs(scripts: list[Path], root: Path) -> list[tuple[Path, Path, str]]:
-    """Return (script, notebook, text of the notebook); all problems of all scripts are raised together."""
+def _pairs(scripts: list[Path], root: Path) -> tuple[list[tuple[Path, Path, str]], list[str]]:
+    """Return (script, notebook, its text) of the scripts that can be built, and the problems of the others."""
     pairs: list[tuple[Path, Path, str]] = []
     problems: list[str] = []
     for script in scripts:
@@ -134,9 +141,7 @@ def _pairs(scripts: list[Path], root: Path) -> list[tuple[Path, Path, str]]:
             pairs += [(script, path, text) for path, text in expected_notebooks(script, root).items()]
         except SourceError as error:
             problems += error.problems
-    if problems:
-        raise SourceError(problems)
-    return pairs
+    return pairs, problems
 
 
 def links(root: Path, notebook: Path) -> dict[str, str]:
@@ -242,8 +247,8 @@ def main(arguments: list[str] | None = None) -> int:
         scripts = [path.resolve().relative_to(ROOT) for path in given.scripts] or every
         if strangers := [path for path in scripts if path not in every]:
             raise SourceError([f"{path.as_posix()}: no script of a notebook is there." for path in strangers])
-        sentences = check(scripts) + ([] if given.scripts else orphans()) if given.check else []
-        changed = [] if given.check else build(scripts)
+        sentences = check(scripts, ROOT) + ([] if given.scripts else orphans(ROOT)) if given.check else []
+        changed = [] if given.check else build(scripts, ROOT)
     except SourceError as error:
         print("\n".join(error.problems), file=sys.stderr)
         return 1

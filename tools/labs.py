@@ -17,11 +17,12 @@ from collections.abc import Iterator, Mapping
 
 from percent import Cell, SourceError
 
-__all__ = ["FREE", "SOLUTION", "instructor_cells"]
+__all__ = ["DEMO", "FREE", "SOLUTION", "instructor_cells"]
 
 SOLUTION = "solution"  # tag: only in the instructor edition
 FREE = "free"  # tag: a code cell that the student may change and that is not restored for grading
-_TAGS = {SOLUTION, FREE, "hide-input"}
+DEMO = "demo"  # tag: a cell that only shows something; graders do not run it (a figure for each of 1,000 students)
+_TAGS = {SOLUTION, FREE, DEMO, "hide-input"}
 _ROLES = ("exercise", "check", "hidden", "written")
 _NAME = re.compile(r"[a-z][a-z0-9_]*$")
 _HIDDEN_NOTE = "# The grader runs further checks here, on fresh values."
@@ -155,7 +156,7 @@ def _option_problems(options: Mapping[str, object], role: str | None, where: str
     if not isinstance(tags, list) or not set(map(str, tags)) <= _TAGS:
         yield f"{where}: unknown tags {tags!r} in a lab; expected some of {sorted(_TAGS)}."
     elif role and tags:
-        yield f"{where}: a {role} cell takes no tags, found {tags!r}."
+        yield f"{where}: tags do not go with {role}=, found {tags!r}."
 
 
 def _spoken(marks: list[tuple[str, ...]]) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 __all__ = ["Cell", "SourceError", "parse", "syntax_error"]
 
 _MARKER = re.compile(r"# %%(?: (?P<markdown>\[markdown\]))?(?P<rest>(?: .*)?)$")
-_ALMOST_MARKER = re.compile(r"#\s*%%")
+_ALMOST_MARKER = re.compile(r"#\s*%%(?![a-zA-Z])")
 _OPTION = re.compile(r'\s+(?P<key>[a-z_]+)=(?P<value>"[^"]*"|\[[^\]]*\]|[-+0-9.eE]+)')
 # The magics that a script holds as comments: "# %pip install x", "# !nvidia-smi", at any indentation.
 _MAGIC = re.compile(r"^(?P<indent>\s*)# (?P<magic>%{1,2}[a-zA-Z]|!\s*[a-zA-Z./~$])")
@@ -58,7 +58,7 @@ def parse(text: str, name: str) -> list[Cell]:
     """
     problems: list[str] = []
     cells: list[Cell] = []
-    for line, marker, body in _chunks(text.split("\n")):
+    for line, marker, body in _chunks(_without_header(text.split("\n"))):
         where = f"{name}:{line}"
         if marker is None:
             if any(row.strip() for row in body):
@@ -92,6 +92,14 @@ def syntax_error(source: str) -> str | None:
     except SyntaxError as error:
         return f"{error.msg} in line {error.lineno} of the cell"
     return None
+
+
+def _without_header(rows: list[str]) -> list[str]:
+    """Blank out jupytext's header, "# ---" to "# ---" at the top; the generator writes the metadata of notebooks."""
+    if rows[:1] == ["# ---"] and "# ---" in rows[1:]:
+        end = rows.index("# ---", 1)
+        return [""] * (end + 1) + rows[end + 1 :]
+    return rows
 
 
 def _chunks(rows: list[str]) -> Iterator[tuple[int, str | None, list[str]]]:

@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from build import ROOT, expected_notebooks, sources
+from labs import DEMO, SOLUTION
 from percent import SourceError, parse
 
 __all__ = ["Lab", "Variant", "complaints", "load", "lost", "read_variant", "score", "score_all"]
@@ -130,7 +131,7 @@ def score(lab: Lab, variant: Variant) -> Scores:
     scores: Scores = {}
     for cell in lab.instructor:
         marks = cell["metadata"].get("nbgrader", {})
-        if cell["cell_type"] != "code" or "solution" in cell["metadata"].get("tags", []):
+        if cell["cell_type"] != "code" or {DEMO, SOLUTION} & set(cell["metadata"].get("tags", [])):
             continue
         source = variant.answers.get(marks["grade_id"], cell["source"]) if marks.get("solution") else cell["source"]
         outputs = _run(source, f"<{cell['id']}>", main_module.__dict__)
@@ -173,7 +174,8 @@ def _preload(lab: Lab) -> None:
         with suppress(SyntaxError):  # magics
             for node in ast.walk(ast.parse(cell["source"])) if cell["cell_type"] == "code" else ():
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-                names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
                 for name in names:
                     with suppress(ImportError):
                         import_module(name)

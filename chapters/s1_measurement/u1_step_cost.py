@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3 (ipykernel)
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # What does a step cost?
 #
@@ -52,6 +40,7 @@ import torch
 from rooflab import costs, measure, measure_all, plots, predict, report, size, tables
 from rooflab.session import open_unit
 
+jax.config.update("jax_default_matmul_precision", "highest")  # or JAX rounds fp32 to TF32 on NVIDIA chips
 device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
 
 # %% [markdown]
@@ -178,7 +167,7 @@ report("the first call of the compiled function takes … times as long as its t
 
 plots.curves(
     range(1, 21), first_calls, log="y", points=True, key="first calls",
-    title="The first call pays for the compiler, the second sometimes too", x="number of the call", y="time of the call",
+    title="The first call pays for the compiler", x="number of the call", y="time of the call",
 )  # fmt: skip
 
 # %% [markdown]
@@ -216,10 +205,10 @@ plots.distribution(thousand.times_s, title="A thousand calls of one function: a 
 
 # %% [markdown]
 # The histogram leans. Work has a shortest time and no longest one: an interrupt, another process or a lower clock can
-# only add. So the mean lies on the slow side of most calls, and one call in the tail can move it. The **median** asks for the
-# middle call and does not care how slow the slowest was. Beside it we give the 20th and 80th percentile, **p20 to
-# p80**: where the middle three fifths of the calls lie. If that band is wider than a tenth of the median, something
-# else is going on, and `measure` says so.
+# only add. So the mean lies on the slow side of most calls, and one call in the tail can move it. The **median** asks
+# for the middle call and does not care how slow the slowest was. Beside it we give the 20th and 80th percentile,
+# **p20 to p80**: where the middle three fifths of the calls lie. If that band is wider than a tenth of the median,
+# something else is going on, and `measure` says so.
 #
 # More samples make the median sharper, but they do not make it *right*. Suppose the device slows down halfway through
 # a benchmark, since it grows warm or a neighbour wakes up. We compare two candidates that are the **same function**,
@@ -268,16 +257,16 @@ plots.intervals(
 # $$t = \max\left(t_0,\ \frac{Q}{\beta},\ \frac{W}{\pi}\right)$$
 #
 # We call a step **overhead-bound**, **bandwidth-bound** or **compute-bound** after the term that wins. Three
-# unknowns, so three measurements are enough, each deep inside one regime: a sum of one element, a sum of many, and a
-# large product.
+# unknowns, so three measurements are enough, each deep inside one regime: adding 1 to a single number, adding 1 to many
+# numbers in place, and a large product.
 
 # %%
 from rooflab.roofline import bound, fit_three, knee_overhead_bytes, matmul_leaves_overhead
 
 
-def doubled(n):
-    x, out = torch.randn(n, device=device.torch), torch.empty(n, device=device.torch)
-    return measure(lambda: torch.add(x, x, out=out), costs.elementwise(n, flops_per_element=1, dtype="fp32"), budget_s=0.15)
+def added(n):
+    x = torch.randn(n, device=device.torch)
+    return measure(lambda: x.add_(1.0), costs.elementwise(n, dtype="fp32"), budget_s=0.15)
 
 
 def squared(n):
@@ -285,11 +274,11 @@ def squared(n):
     return measure(lambda: a @ a, costs.matmul(n, n, n, "fp32"), budget_s=0.15)
 
 
-tiny, large, product = doubled(1), doubled(ELEMENTS[-1]), squared(SIDES[-1])
-fit = fit_three(
-    tiny.median_s, (large.work.bytes, large.median_s), (product.work.flops, product.median_s), dtype="fp32"
-)
-tables.table({"fitted": fit}, columns=["launch_s", "bytes_per_s"], caption=f"peak: {fit.rate('fp32') / 1e9:,.0f} GFLOP/s")
+tiny, large, product = added(1), added(ELEMENTS[-1]), squared(SIDES[-1])
+moved, computed = (large.work.bytes, large.median_s), (product.work.flops, product.median_s)
+fit = fit_three(tiny.median_s, moved, computed, dtype="fp32")
+fitted = {"launch_s": fit.launch_s, "bytes_per_s": fit.bytes_per_s, "fp32_flops_per_s": fit.rate("fp32")}
+tables.table({"fitted": fitted}, columns=list(fitted))
 
 # %% [markdown]
 # That is the whole fit. Everything else is a prediction. An elementwise operation in fp32 reads 4 bytes and writes 4
@@ -301,7 +290,7 @@ tables.table({"fitted": fit}, columns=["launch_s", "bytes_per_s"], caption=f"pea
 predict("an elementwise operation leaves the plateau at … elements", model=knee_overhead_bytes(fit) / 8)
 
 # %%
-sums = [doubled(n) for n in ELEMENTS]
+sums = [added(n) for n in ELEMENTS]
 squares = [squared(n) for n in SIDES[:-1]] + [product]
 
 
@@ -318,14 +307,200 @@ report("an elementwise operation leaves the plateau at … elements",
        leaves_plateau(ELEMENTS, [m.median_s for m in sums]) / 2)  # fmt: skip
 
 # %%
-grid = np.geomspace(1, ELEMENTS[-1], 60)
-on_grid = lambda ms, xs: np.exp(np.interp(np.log(grid), np.log(xs), np.log([m.median_s for m in ms]), right=np.nan))  # noqa: E731
+sides = np.unique(np.geomspace(1, SIDES[-1], 60).astype(int))
 models = {
-    "model, elementwise": [bound(costs.elementwise(int(n), dtype="fp32"), fit).time_s for n in grid],
-    "model, matmul": [bound(costs.matmul(s, s, s, "fp32"), fit).time_s for s in np.sqrt(grid).round().astype(int)],
+    "model, elementwise": (ELEMENTS, [bound(m.work, fit).time_s for m in sums]),
+    "model, matmul": (sides**2, [bound(costs.matmul(int(n), int(n), int(n), "fp32"), fit).time_s for n in sides]),
 }
+knees = {"elementwise leaves": knee_overhead_bytes(fit) / 8, "matmul leaves": matmul_leaves_overhead(fit, "fp32") ** 2}
 plots.curves(
-    grid, {"elementwise": on_grid(sums, ELEMENTS), "matmul": on_grid(squares, np.square(SIDES))}, bounds=models,
-    marks={"elementwise leaves": knee_overhead_bytes(fit) / 8, "matmul leaves": matmul_leaves_overhead(fit, "fp32") ** 2},
-    title="Three numbers predict the plateau, both slopes and both knees", x="elements of one operand", y="time per call",
+    ELEMENTS, {"elementwise": sums, "matmul": (np.square(SIDES), squares)}, bounds=models, marks=knees,
+    key="three regimes", title="Three numbers predict the plateau, both slopes and both knees",
+    x="elements of one operand", y="time per call",
 )  # fmt: skip
+
+# %% [markdown]
+# Three numbers, and the model draws four slopes and two knees. Where do the points leave it? Look at the middle of
+# the elementwise line, between the knee and the largest sizes. On most machines some points lie *below* the model:
+# faster than the memory. The model may be crude, but nothing should beat a bound. A ratio on the wrong side of 1
+# asks for an experiment, and the next section makes it.
+#
+# **Takeaway.** Measure t₀, β and π once, and the time of a new operation is a matter of counting its FLOPs and bytes.
+
+# %% [markdown]
+# ## A cache lies too
+#
+# A benchmark repeats the same call on the same buffer. A small buffer never leaves the cache after the first call, so
+# from the second call on we time the cache and call it memory. The remedy is to **rotate**: as many buffers as no
+# cache can hold, one after the other, so that each is gone before its turn comes again.
+#
+# We add to a buffer that fits into the last-level cache, once over and over, once rotating. The model knows one
+# memory and expects no difference.
+
+# %%
+SMALL = size(cpu=2**18, gpu=2**21)  # elements of one buffer
+COPIES = int(max(8, 4 * (device.cache_bytes or 2**26) / (4 * SMALL)))  # together four times the cache
+predict("one buffer, over and over, shows a bandwidth … times that of rotating buffers", unit="x", model=1.0)
+
+# %%
+buffers = [torch.randn(SMALL, device=device.torch) for _ in range(COPIES)]
+in_place = costs.elementwise(SMALL, dtype="fp32")  # each element is read once and written once
+same = measure(lambda x: x.add_(1.0), in_place, inputs=buffers[:1], name="one buffer", budget_s=1)
+rotating = measure(lambda x: x.add_(1.0), in_place, inputs=buffers, name=f"{COPIES} buffers in turn", budget_s=1)
+
+report("one buffer, over and over, shows a bandwidth … times that of rotating buffers", rotating / same)
+large_name = f"one buffer of {large.work.bytes / 2e6:,.0f} MB"
+tables.table({m.name: m for m in (same, rotating)} | {large_name: large}, columns=["median_s", "bytes_per_s"])
+
+# %% [markdown]
+# The rotating buffers come close to the large one, which no cache can hold. The single small one is faster than the
+# memory by the ratio in the first table, and none of that speed belongs to the memory. This is why points of the
+# last figure dipped below the model: its β is the memory's, and they never went there.
+#
+# Which of the two numbers is right? Both: a kernel whose input was just written by the kernel before it finds it in
+# the cache, a step that walks through all its weights does not. What is wrong is to report the first and call it
+# memory bandwidth. `measure(..., inputs=[...])` rotates, and `measure(..., cold=True)` overwrites the caches before
+# each call. A reported bandwidth above the memory's own is the sure sign that neither was done.
+#
+# **Takeaway.** Ask of every bandwidth: could this buffer have stayed in a cache?
+
+# %% [markdown]
+# ## A whole step
+#
+# Now the thing itself: a training step of a small multilayer perceptron, forward, backward and update. It is a
+# sequence of kernels: a product per layer going forward and two coming back, with elementwise operations between
+# them. `costs.mlp_parts` lists each with its FLOPs and bytes. The device works them off one after another, while
+# the host prepares the next one, so for a step of kernels with work (Wᵢ, Qᵢ) the model says
+#
+# $$t = \max\left(\sum_i t_0,\ \sum_i \max\left(\frac{Q_i}{\beta}, \frac{W_i}{\pi}\right)\right)$$
+#
+# At batch 1 the first term should win: the device waits for the host. As the batch grows, the second catches up, and
+# from there on a larger batch costs more time. Up to that batch it is free. We call it the end of the overhead
+# regime, and read it off where the step takes twice as long as at batch 1.
+
+# %%
+from rooflab.roofline import sequence_time_s
+
+
+def modelled_s(batch):
+    return sequence_time_s(costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values(), fit)
+
+
+fine = np.unique(np.geomspace(1, BATCHES[-1], 200).astype(int))
+free_batch = leaves_plateau(fine, [modelled_s(int(b)) for b in fine])
+predict("the eager step takes twice as long as at batch 1 from batch … on", model=free_batch)
+
+# %%
+from itertools import pairwise
+
+
+def torch_step(compiler=lambda f: f):
+    layers = [layer for i, o in pairwise(WIDTHS) for layer in (torch.nn.Linear(i, o), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers[:-1]).to(device.torch)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    loss_of = compiler(lambda x, y: torch.nn.functional.mse_loss(model(x), y))
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+
+    return step
+
+
+# %%
+def jax_loss(params, x, y):
+    *hidden, (w_last, b_last) = params
+    for w, b in hidden:
+        x = jax.nn.relu(x @ w + b)
+    return jnp.mean((x @ w_last + b_last - y) ** 2)
+
+
+@jax.jit
+def jax_step(params, x, y):
+    grads = jax.grad(jax_loss)(params, x, y)
+    return jax.tree.map(lambda p, g: p - 1e-3 * g, params, grads)
+
+
+# %%
+eager, compiled_step = torch_step(), torch_step(lambda f: torch.compile(f, dynamic=True))
+params = [(jax.random.normal(jax.random.key(i), (i, o)) / i**0.5, jnp.zeros(o)) for i, o in pairwise(WIDTHS)]
+
+steps = {"torch eager": [], "torch compiled": [], "JAX jitted": []}
+for batch in BATCHES:
+    x, y = (torch.randn(batch, width, device=device.torch) for width in (WIDTHS[0], WIDTHS[-1]))
+    xj, yj = (jnp.asarray(t.cpu().numpy()) for t in (x, y))
+    times = measure_all({
+        "torch eager": lambda x=x, y=y: eager(x, y),
+        "torch compiled": lambda x=x, y=y: compiled_step(x, y),
+        "JAX jitted": lambda xj=xj, yj=yj: jax_step(params, xj, yj),
+    }, budget_s=0.4)  # fmt: skip
+    for name, m in times.items():
+        steps[name].append(m)
+
+# %%
+report(
+    "the eager step takes twice as long as at batch 1 from batch … on",
+    leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]]),
+)
+plots.curves(
+    BATCHES, steps, bounds={"model": [modelled_s(b) for b in BATCHES]}, key="training step",
+    title="Up to its knee a larger batch is free", x="batch", y="time per training step",
+)  # fmt: skip
+
+# %% [markdown]
+# All three lines have the shape of the model: flat, then rising with the batch. They differ where the model is
+# silent. The eager step starts far above its sum of t₀: our t₀ is the price of one bare call, and a training step
+# pays for the autograd graph, the optimizer's bookkeeping and Python between the kernels as well. The compiled and the
+# jitted step launch fewer kernels from fewer lines of Python, so they start lower, and they leave the plateau
+# *earlier*, because there is less overhead to hide in. At the largest batch the three approach each other: there the
+# device is the limit, and no compiler makes a matrix product cheaper than its FLOPs.
+#
+# Did the model list the right kernels? We count them, without a clock.
+
+# %%
+from rooflab import count
+
+counted, listed = count(lambda: eager(x, y)), costs.mlp(WIDTHS, batch, "fp32", training=True)
+tables.table(
+    {"listed by the model": listed, "counted in the eager step": counted},
+    columns=["launches", "flops", "bytes"], caption=f"one training step at batch {batch:,}",
+)  # fmt: skip
+
+# %% [markdown]
+# **Takeaway.** Below its knee a step costs the same at any batch: the device idles. Find the knee before you buy a
+# faster device, which would only idle more.
+
+# %% [markdown]
+# ## Drag the regimes
+#
+# The model has three numbers and one size. Start from this device, then drag: halve the overhead and watch the
+# plateau sink; multiply the peak by ten and see how few products gain from it. Which slider moves the knee between
+# bandwidth and arithmetic? Which does not?
+
+# %%
+from rooflab import widgets
+
+widgets.regimes(fit)
+
+# %% [markdown]
+# ## What we learned
+#
+# 1. A call returns when the work is accepted. Wait for the result, or time nothing but the asking.
+# 2. The first call measures the compiler: report it apart.
+# 3. Median and p20 to p80 survive outliers; interleaving survives drift; rotation survives caches.
+# 4. t = max(t₀, Q/β, W/π): three measured numbers say in which regime a step is before it runs.
+# 5. Below the knee a larger batch is free. Above it, time is work.
+
+# %% [markdown]
+# ## Go further
+#
+# * The lab of this series, [lab1_timer](../../labs/s1_measurement/lab1_timer.ipynb): write a benchmark function that
+#   survives all of these traps at once, on a machine built to fool it.
+# * The next unit, [How fast could it be?](u2_roofline.ipynb), turns β and π into the roofline.
+# * Williams, Waterman and Patterson, *Roofline: An Insightful Visual Performance Model*, CACM 52(4), 2009.
+# * Hoefler and Belli, *Scientific Benchmarking of Parallel Computing Systems*, SC 2015: twelve rules, and why.
+# * Le Boudec, *Performance Evaluation of Computer and Communication Systems*, EPFL Press 2010, chapter 2: confidence
+#   intervals of a median.
+# * CUDA C++ Programming Guide, section on asynchronous concurrent execution; JAX documentation, *Asynchronous
+#   dispatch*; PyTorch documentation, `torch.utils.benchmark`.

@@ -1,6 +1,6 @@
 """What are this device's own ceilings?
 
-Copy bandwidth, matmul rate per format, and the cost of a launch, measured once per device and set of versions, kept
+Memory bandwidth, matmul rate per format, and the cost of a launch, measured once per device and set of versions, kept
 with their date. Ratios in this book are to measured ceilings; datasheets stand beside them.
 
 >>> from rooflab.ceilings import copy_size
@@ -17,10 +17,10 @@ from typing import Any
 from . import state
 from .costs import matmul
 from .device import Device, find_device
-from .measurement import Measurement, measure
+from .measurement import Measurement, measure, measure_all
 from .roofline import Ceilings
 
-__all__ = ["copy_size", "matmul_call", "matmul_size", "measured_ceilings"]
+__all__ = ["copy_size", "matmul_call", "matmul_rate", "matmul_size", "measured_ceilings"]
 
 # Formats that this device might multiply, fastest last so that the clocks are warm when they matter most.
 FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8")
@@ -61,55 +61,84 @@ def matmul_size(device: Device, fmt: str) -> int:
 
 
 def _measure(device: Device, say: Callable[[str], None]) -> Ceilings:
-    say("copy bandwidth")
-    bandwidth = _copy(device)
+    say("memory bandwidth")
+    bandwidth = _bandwidth(device)
     rates: dict[str, float] = {}
     for fmt in FORMATS:
-        if device.supports(fmt) and (call := matmul_call(device, fmt, matmul_size(device, fmt))) is not None:
+        if device.supports(fmt) and matmul_call(device, fmt, 16) is not None:
             say(f"matmul rate in {fmt}")
-            n = matmul_size(device, fmt)
-            m = measure(call, matmul(n, n, n, fmt), clock=_device_clock(device), budget_s=0.4)
-            rates[fmt] = m.flops_per_s
+            rates[fmt] = matmul_rate(device, fmt, matmul_size(device, fmt)).flops_per_s
     say("cost of a launch")
     launch_s = _launch(device).median_s
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return Ceilings(bandwidth, rates, launch_s=launch_s, label=device.name, measured=True, date=today)
 
 
+def matmul_rate(device: Device, fmt: str, n: int) -> Measurement:
+    """Measure the product of two random n x n matrices in this format.
+
+    On a GPU each sample is one product between two device events, its inputs flushed from the cache: the protocol of
+    ``triton.testing.do_bench``. Products back to back would measure the chip's power limit instead.
+
+    Raises:
+        ValueError: the installed framework has no product in this format here.
+    """
+    call = matmul_call(device, fmt, n)
+    if call is None:
+        raise ValueError(f"expected a format that what is installed multiplies on {device.name}; found {fmt}")
+    clock, cold = _device_clock(device), device.torch == "cuda"
+    return measure(call, matmul(n, n, n, fmt), name=f"{fmt}, n = {n}", clock=clock, cold=cold, budget_s=0.4)
+
+
 def _device_clock(device: Device) -> str:
     return "events" if device.torch == "cuda" else "host"
 
 
-def _copy(device: Device) -> float:
-    """Bytes read plus bytes written per second of the largest copy that is sensible here."""
+def _bandwidth(device: Device) -> float:
+    """Bytes read plus bytes written per second of the largest copy that is sensible here.
+
+    A CPU reads a line before it overwrites part of it, so a copy may move three bytes for every two that count; adding
+    in place does not, and the faster of the two is the memory's.
+    """
     nbytes = copy_size(
         memory_bytes=device.memory_bytes, cache_bytes=device.cache_bytes, accelerator=device.is_accelerator
     )
-    if device.torch is not None and (device.torch != "cpu" or device.kind == "cpu"):
+    calls = _streaming_calls(device, nbytes)
+    times = measure_all(calls, clock=_device_clock(device), budget_s=0.6)
+    return 2 * nbytes / min(m.median_s for m in times.values())
+
+
+def _streaming_calls(device: Device, nbytes: int) -> dict[str, Callable[[], Any]]:
+    """Calls that read and write ``nbytes`` each and do next to nothing else."""
+    if _torch_drives(device):
         import torch
 
         source = torch.ones(nbytes // 4, dtype=torch.float32, device=device.torch)
         target = torch.zeros_like(source)
-        m = measure(lambda: target.copy_(source), clock=_device_clock(device), budget_s=0.6)
-    elif device.jax is not None:
+        calls: dict[str, Callable[[], Any]] = {"copy": lambda: target.copy_(source)}
+        return calls if device.is_accelerator else calls | {"in place": lambda: source.add_(1.0)}
+    if device.jax is not None:
         import jax
         import jax.numpy as jnp
 
         negate = jax.jit(lambda x: -x)
         x = jnp.ones(nbytes // 4, dtype=jnp.float32)
-        m = measure(lambda: negate(x), budget_s=0.6)
-    else:
-        import numpy as np
+        return {"negate": lambda: negate(x)}
+    import numpy as np
 
-        source_np = np.ones(nbytes // 4, dtype=np.float32)
-        target_np = np.zeros_like(source_np)
-        m = measure(lambda: np.copyto(target_np, source_np), budget_s=0.6)
-    return 2 * nbytes / m.median_s
+    old = np.ones(nbytes // 4, dtype=np.float32)
+    new = np.zeros_like(old)
+    return {"copy": lambda: np.copyto(new, old), "in place": lambda: np.add(old, 1.0, out=old)}
+
+
+def _torch_drives(device: Device) -> bool:
+    """Whether torch computes on the device itself, and not on the CPU beside a TPU."""
+    return device.torch is not None and (device.torch != "cpu" or device.kind == "cpu")
 
 
 def _launch(device: Device) -> Measurement:
     """One operation on a handful of elements: all overhead."""
-    if device.torch is not None:
+    if _torch_drives(device):
         import torch
 
         x = torch.zeros(8, device=device.torch)
@@ -131,7 +160,7 @@ def matmul_call(device: Device, fmt: str, n: int) -> Callable[[], Any] | None:
 
     None where the framework that is installed has no product in that format.
     """
-    if device.torch is not None and (device.torch != "cpu" or device.kind == "cpu"):
+    if _torch_drives(device):
         return _torch_matmul(device, fmt, n)
     if device.jax is not None:
         return _jax_matmul(fmt, n)

@@ -82,7 +82,6 @@ def execute(
     *,
     timeout_s: float = CELL_TIMEOUT_S,
     environment: Mapping[str, str] | None = None,
-    epilogue: str = "",
     progress: bool = True,
 ) -> Execution:
     """Run a notebook in a fresh kernel of the running interpreter and save it with its outputs.
@@ -92,7 +91,6 @@ def execute(
         output: the folder into which the executed notebook is written, under the same name.
         timeout_s: the longest that one cell may take, in seconds.
         environment: variables for the kernel, beside ROOFLAB_HEADLESS=1.
-        epilogue: code to run in the same kernel after the last cell, when all went well; not saved.
         progress: show a bar (a line every few seconds where standard error is no terminal).
 
     Returns:
@@ -118,7 +116,6 @@ def execute(
             timeout_s=math.ceil(timeout_s),
             env=kernel_environment(environment or {}, folder),
             scratch=folder,
-            epilogue=epilogue,
         )
         bar = Progress(run.name, run.cells) if progress else None
         start = time.monotonic()

@@ -84,6 +84,6 @@ def log(key: str, value: Any) -> None:
                                 "time": now()})  # fmt: skip
 
 
-def log_curves(key: str, xs: Sequence[float], series: Mapping[str, Sequence[float]]) -> None:
-    """Note a sweep: ``{"x": [...], "series": {label: [...]}}``."""
-    log(key, {"x": list(xs), "series": {label: list(ys) for label, ys in series.items()}})
+def log_curves(key: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
+    """Note a sweep, label to positions and values, as ``{label: {"x": [...], "y": [...]}}``."""
+    log(key, {label: {"x": list(xs), "y": list(ys)} for label, (xs, ys) in series.items()})

@@ -58,11 +58,8 @@ def kernel_environment(extra: Mapping[str, str], scratch: Path) -> dict[str, str
 class NotebookRun:
     """One kernel and one notebook, run by an event loop of its own."""
 
-    def __init__(
-        self, source: Path, notebook: Any, *, timeout_s: int, env: dict[str, str], scratch: Path, epilogue: str = ""
-    ) -> None:
+    def __init__(self, source: Path, notebook: Any, *, timeout_s: int, env: dict[str, str], scratch: Path) -> None:
         self.source, self.notebook, self.timeout_s, self.env, self.scratch = source, notebook, timeout_s, env, scratch
-        self.epilogue = epilogue
         self.name = source.stem
         self.cells = sum(_runs(cell) for cell in notebook.cells)
         self.number = 0
@@ -145,20 +142,6 @@ class NotebookRun:
                 self.cell_seconds.append(time.monotonic() - start)
                 self.memory.sample()
         client.set_widgets_metadata()
-        if self.epilogue:
-            await self._say_last(client)
-
-    async def _say_last(self, client: Any) -> None:
-        """Run code after the last cell; it is no part of the notebook and leaves no trace in it."""
-        from nbformat.v4 import new_code_cell
-
-        cell = new_code_cell(self.epilogue)
-        self._line = "after the last cell"
-        self.notebook.cells.append(cell)
-        try:
-            await client.async_execute_cell(cell, len(self.notebook.cells) - 1)
-        finally:
-            self.notebook.cells.pop()
 
     def _fail(self, message: str) -> None:
         message = " ".join(message.split())

@@ -60,11 +60,8 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
     asked = _asked[question] = Prediction(question, unit, None if value is None else float(value))
     if is_headless():
         asked.guess, asked.stand_in = asked.model, True
-        show_text(
-            f"Prediction: {question}{unit and f' ({unit})'}. "
-            "Nobody is here to guess; "
-            + ("the model's own answer stands in." if value is not None else "no model stands in.")
-        )
+        stand_in = "no model stands in" if value is None else "the model's own answer stands in"
+        show_text(f"Prediction: {question}{unit and f' ({unit})'}. Nobody is here to guess; {stand_in}.")
         return
     asked.guess = state.read_json(GUESSES, {}).get(_key(question))
     _show_form(asked)

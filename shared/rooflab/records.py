@@ -120,9 +120,7 @@ def recorded_curves(key: str) -> dict[str, dict[str, list[float]]]:
     sweep = record["values"].get(key) if record else None
     if record is None or not sweep:
         return {}
-    return {
-        f"{short_name(record)}: {label}": {"x": sweep["x"][: len(ys)], "y": ys} for label, ys in sweep["series"].items()
-    }
+    return {f"{short_name(record)}: {label}": line for label, line in sweep.items()}
 
 
 def note_progress(lab: str, exercise: str) -> None:

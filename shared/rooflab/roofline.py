@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from .specs import Chip
 
 __all__ = [
-    "Bound", "Ceilings", "attainable", "bound", "fit_three", "knee_overhead_bytes", "leaves_overhead",
-    "matmul_leaves_overhead", "matmul_ridge", "sequence_time_s",
+    "REGIMES", "Bound", "Ceilings", "MissingFormat", "attainable", "bound", "fit_three", "knee_overhead_bytes",
+    "leaves_overhead", "matmul_leaves_overhead", "matmul_ridge", "sequence_time_s",
 ]  # fmt: skip
+
+REGIMES = ("overhead", "bandwidth", "compute")
 
 Array = TypeVar("Array", float, np.ndarray)
 
@@ -47,7 +49,7 @@ class Ceilings:
     """
 
     bytes_per_s: float
-    flops_per_s: Mapping[str, float]
+    flops_per_s: Mapping[str, float] = field(hash=False)
     launch_s: float = 0.0
     label: str = ""
     measured: bool = False
@@ -64,9 +66,6 @@ class Ceilings:
 
     def __reduce__(self) -> tuple[Callable[..., Ceilings], tuple[dict[str, Any]]]:
         return Ceilings.from_dict, (self.to_dict(),)  # a mapping proxy cannot be pickled or deep-copied
-
-    def __hash__(self) -> int:
-        return hash((self.bytes_per_s, tuple(sorted(self.flops_per_s.items())), self.launch_s, self.label))
 
     def rate(self, dtype: str) -> float:
         """Return the arithmetic rate of a format in FLOP/s.
@@ -132,8 +131,8 @@ class Bound:
     @property
     def regime(self) -> str:
         """Which term is the largest: "overhead", "bandwidth" or "compute" (the later in this order on a tie)."""
-        terms = {"compute": self.compute_s, "bandwidth": self.bandwidth_s, "overhead": self.overhead_s}
-        return max(terms, key=terms.__getitem__)
+        terms = dict(zip(REGIMES, (self.overhead_s, self.bandwidth_s, self.compute_s), strict=True))
+        return max(reversed(REGIMES), key=terms.__getitem__)
 
     @property
     def flops_per_s(self) -> float:

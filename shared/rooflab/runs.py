@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from .book import Book, Lab, Unit, UnknownUnit, find
+from .classroom import Grading
 from .execute import Execution, execute
 from .progress import clock_time
 from .tables import render_text
 
-__all__ = ["edition_path", "failures", "record_units", "run_units", "summary", "summary_rows"]
+__all__ = [
+    "edition_path",
+    "environment",
+    "failures",
+    "grading_problems",
+    "record_units",
+    "run_units",
+    "summary",
+    "summary_rows",
+]
 
 HEADER = ("unit", "cells", "time", "peak memory", "status")
-
-# Run in the unit's own kernel after its last cell, where the log of the run is.
-_RECORD = """
-from pathlib import Path
-from rooflab import records
-if not records.this_run():
-    raise ValueError("the unit logged nothing: it has to call records.log or report")
-records.save_record({unit!r}, records.this_run(), folder=Path({folder!r}))
-"""
 
 
 def resolve(book: Book, names: Sequence[str]) -> list[Unit]:
@@ -60,6 +61,14 @@ def edition_path(unit: Unit, edition: str = "solution") -> Path:
     return path
 
 
+def environment(unit: Unit, edition: str = "solution") -> dict[str, str]:
+    """Variables for a unit's kernel: solutions that pass are no progress of the reader's.
+
+    The checks note no progress while a grader runs, so one seems to run.
+    """
+    return {"NBGRADER_EXECUTION": "autograde"} if isinstance(unit, Lab) and edition == "solution" else {}
+
+
 def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = "solution") -> int:
     """Run units or labs and print what came of it; returns the exit code, 1 when one of them failed."""
     units = resolve(book, names)
@@ -67,7 +76,9 @@ def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = 
     executions: list[Execution] = []
     try:
         for unit, source in zip(units, sources, strict=True):
-            executions.append(execute(source, output / unit.id.rpartition("/")[0]))
+            executions.append(
+                execute(source, output / unit.id.rpartition("/")[0], environment=environment(unit, edition))
+            )
     finally:  # after Ctrl-C too: what has run is worth its line
         print(summary(executions))
         for line in failures(executions):
@@ -81,22 +92,38 @@ def record_units(book: Book, names: Sequence[str], output: Path) -> int:
     if book.root is None:
         raise UnknownUnit("Records are kept in a clone of the Rooflab repository: run this inside one.")
     units = resolve(book, names) if names else list(book.units)
-    folder = book.root / "records"
-    executions, lines = [], []
+    executions: list[Execution] = []
+    lines: list[str] = []
     for unit in units:
-        begun = time.time()
-        epilogue = _RECORD.format(unit=unit.id, folder=str(folder))
-        execution = execute(edition_path(unit), output / unit.id.rpartition("/")[0], epilogue=epilogue)
-        executions.append(execution)
-        # The kernel knows its device and therefore the folder; the newest file of this name is its record.
-        written = [p for p in folder.glob(f"*/{unit.name}.json") if p.stat().st_mtime >= begun - 1]
-        if execution.ok and written:
-            lines.append(f"recorded {os.path.relpath(max(written, key=lambda p: p.stat().st_mtime))}")
+        run, line = _record(book.root, unit, output)
+        executions.append(run)
+        lines.append(line)
     print(summary(executions))
-    print("\n".join(lines))
-    for line in failures(executions):
-        print(line, file=sys.stderr)
-    return 0 if all(execution.ok for execution in executions) else 1
+    print("\n".join(filter(None, lines)))
+    for failure in failures(executions):
+        print(failure, file=sys.stderr)
+    return 0 if all(lines) else 1
+
+
+def _record(root: Path, unit: Unit, output: Path) -> tuple[Execution, str]:
+    """Run one unit with a logbook of its own; returns the run, and the line to print (empty when nothing was kept)."""
+    from .logbook import values_of
+    from .records import save_record
+
+    with tempfile.TemporaryDirectory(prefix="rooflab-record-") as folder:
+        os.environ["ROOFLAB_LOGBOOK"] = str(Path(folder) / "logbook.jsonl")  # the kernel inherits it
+        try:
+            run = execute(edition_path(unit), output / unit.id.rpartition("/")[0])
+            values = values_of(unit.id)
+        finally:
+            del os.environ["ROOFLAB_LOGBOOK"]
+    if not run.ok:
+        return run, ""
+    if not values:
+        print(f"{unit.id} logged nothing: it has to call open_unit, and records.log or report.", file=sys.stderr)
+        return run, ""
+    path = save_record(unit.id, values, folder=root / "records")
+    return run, f"recorded {path.relative_to(root)}: {len(values)} values"
 
 
 def summary_rows(executions: Sequence[Execution]) -> list[list[str]]:
@@ -121,3 +148,17 @@ def summary(executions: Sequence[Execution]) -> str:
 def failures(executions: Sequence[Execution]) -> list[str]:
     """One line for each failure: where, why, and where the partly executed notebook is."""
     return [f"FAILED {error}\n       executed so far: {run.path}" for run in executions for error in run.errors]
+
+
+def grading_problems(gradings: Sequence[Grading]) -> list[str]:
+    """One sentence for each lab whose untouched edition got points, or whose solved edition did not get all."""
+    told = []
+    for grading in gradings:
+        if grading.error:
+            told.append(f"{grading.lab}: {grading.error}")
+        elif not grading.ok:
+            told.append(
+                f"{grading.lab}: untouched {grading.blank.score:g} points (expected 0), "
+                f"solved {grading.solved.score:g} (expected {grading.solved.points:g})"
+            )
+    return told

@@ -21,6 +21,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from .roofline import Ceilings
 from .units import format_name
 
 __all__ = ["Chip", "UnknownChip", "chip", "chips", "find_chip"]
@@ -86,8 +87,6 @@ class Chip:
         Raises:
             KeyError: if the vendor publishes no dense rate for the format; the message names those it does.
         """
-        from .roofline import Ceilings
-
         return Ceilings.of_chip(self).ridge(dtype)
 
     def per_device(self) -> Chip:

@@ -229,7 +229,7 @@ def _digits(number: float, digits: int) -> str:
 
 _NUMBER = re.compile(
     r"""^\s*(?:about\s+|[~≈])?\s*
-    (?P<number>[+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+    (?P<number>[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
     (?:\s*(?P<operator>\*\*|\^|/)\s*(?P<second>\d+))?
     \s*(?P<unit>[^\d\s,.].*?)?\s*$""",
     re.VERBOSE,

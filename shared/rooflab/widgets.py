@@ -183,7 +183,7 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
         from .plots.style import series_style, set_axis
 
         roof = roofs[where]
-        set_axis(ax.xaxis, label="arithmetic intensity (FLOP/byte)", unit="", log=True)
+        set_axis(ax.xaxis, label="intensity (FLOP/byte)", unit="", log=True)
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
         if dtype not in roof.flops_per_s:
             known = ", ".join(roof.flops_per_s)
@@ -193,10 +193,10 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
             return f"{where} has no rate in {dtype}; pick one of {known}."
         work = OPERATIONS[operation](int(batch), int(n), dtype)
         grid = np.geomspace(0.05, 2e4, 300)
+        dotted: dict[str, Any] = {"linestyle": ":", "color": "#b5b5b5", "linewidth": 1, "zorder": 1}
         for fmt in roof.flops_per_s:
-            mine = fmt == dtype
-            ax.plot(grid, attainable(grid, roof, fmt), linestyle="-" if mine else ":", color="#333333" if mine else "#b5b5b5",
-                    linewidth=2 if mine else 1, zorder=2 if mine else 1)  # fmt: skip
+            look = {"linestyle": "-", "color": "#333333", "linewidth": 2, "zorder": 2} if fmt == dtype else dotted
+            ax.plot(grid, attainable(grid, roof, fmt), **look)
         here, ridge = bound(work, roof), roof.ridge(dtype)
         ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
         ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03), xycoords=("data", "axes fraction"), fontsize=9,

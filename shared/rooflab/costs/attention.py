@@ -70,19 +70,13 @@ def attention(
     if heads % kv_heads:
         raise ValueError(f"expected heads to be a multiple of kv_heads; found {heads} and {kv_heads}")
     s = bytes_of(dtype)
-    pairs = attended_pairs(queries, keys, causal=causal)
     q_bytes = s * batch * heads * queries * head_dim
     kv_bytes = 2 * s * batch * kv_heads * keys * head_dim
+    pairs = attended_pairs(queries, keys, causal=causal)
     if fused:
         flops = 4 * batch * heads * head_dim * pairs
-        return Work(flops, q_bytes + kv_bytes, q_bytes, launches=1, dtype=dtype, name="attention")
+        return Work(flops, q_bytes + kv_bytes, q_bytes, dtype=dtype, name="attention")
     flops = 4 * batch * heads * head_dim * queries * keys
-    score_bytes = s * batch * heads * queries * keys
-    return Work(
-        flops,
-        q_bytes + kv_bytes + 2 * score_bytes,
-        q_bytes + 2 * score_bytes,
-        launches=3,
-        dtype=dtype,
-        name="attention (scores in memory)",
-    )
+    twice = 2 * s * batch * heads * queries * keys  # scores and probabilities
+    name = "attention (scores in memory)"
+    return Work(flops, q_bytes + kv_bytes + twice, q_bytes + twice, launches=3, dtype=dtype, name=name)

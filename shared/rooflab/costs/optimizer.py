@@ -16,7 +16,7 @@ __all__ = ["OPTIMIZERS", "newton_schulz", "optimizer_step", "state_bytes"]
 
 OPTIMIZERS = ("sgd", "momentum", "adamw", "adamw8bit", "muon")
 
-# kind -> (state arrays, FLOPs a parameter, kernels of the unfused form as (arrays read, arrays written)).
+# kind -> (state arrays, FLOPs a parameter).
 _FUSED: dict[str, tuple[int, int]] = {
     # p -= lr g
     "sgd": (0, 2),
@@ -28,6 +28,7 @@ _FUSED: dict[str, tuple[int, int]] = {
     # as adamw, and for each of two states: scale up, compare for the block's maximum, scale down (3)
     "adamw8bit": (2, 21),
 }
+# kind -> the kernels of the unfused form, each (arrays read, arrays written).
 _UNFUSED: dict[str, tuple[tuple[int, int], ...]] = {
     "sgd": ((2, 1),),
     "momentum": ((1, 1), (2, 1), (2, 1)),  # m *= mu; m += g; p -= lr m
@@ -101,8 +102,8 @@ def newton_schulz(rows: int, cols: int, *, steps: int = 5, dtype: str = "bf16") 
 
     FLOPs, with m <= n the two sizes: each step is A = X X^T (2m^2 n), A A (2m^3), B X (2m^2 n) and three small sums
     and scalings that are left out: steps (4 m^2 n + 2 m^3).
-    Bytes: each product reads its operands and writes its result: steps s (3 mn + 5 m^2) with three kernels a step,
-    X X^T reading X once. Source: Jordan et al. 2024.
+    Bytes: each product reads its operands, X and A once where they are both, and writes its result:
+    steps s (3 mn + 4 m^2), three kernels a step. Source: Jordan et al. 2024.
     """
     check_counts(rows=rows, cols=cols, steps=steps)
     m, n, s = min(rows, cols), max(rows, cols), bytes_of(dtype)

@@ -90,7 +90,8 @@ def transformer_parts(
     With n = batch length tokens. Contractions: each matrix (i, o) takes 2 n i o FLOPs forward and twice that backward
     (input and weight gradient); attention as in `attention`, twice that backward, for which q, k, v, the output and
     its gradient are read and three gradients written (a fused kernel also recomputes the scores; not counted).
-    Normalizations, activations, rotary embedding and residual sums are one kernel each, forward and backward.
+    Normalizations, activations, rotary embedding and residual sums are one kernel each, forward and backward (the
+    gradients of a normalization's few weights are left out).
     Loss: one kernel over the logits that leaves their gradient. Update: fp32 parameters, see `optimizer_step`.
     Recomputation repeats forward parts under the name "... again": all of the blocks ("full"), or attention
     ("selective").

@@ -99,5 +99,5 @@ class Work:
 def check_counts(**counts: float) -> None:
     """Refuse sizes that are not whole numbers of one or more, naming the first wrong one."""
     for name, value in counts.items():
-        if value != int(value) or value < 1:
+        if not (value >= 1 and value % 1 == 0):
             raise ValueError(f"expected {name} to be a whole number of 1 or more; found {value!r}")

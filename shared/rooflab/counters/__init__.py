@@ -5,8 +5,8 @@
 0.5
 """
 
-from .count import count
 from .counted import SECTOR_BYTES, Access, Counted, KernelRow
+from .counting import count
 from .interpreter import use_interpreter
 
 __all__ = ["SECTOR_BYTES", "Access", "Counted", "KernelRow", "count", "use_interpreter"]

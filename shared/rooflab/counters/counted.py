@@ -14,7 +14,7 @@ from rooflab.units import format_si
 
 __all__ = ["SECTOR_BYTES", "Access", "Counted", "KernelRow", "combine"]
 
-# The unit in which a GPU moves data between its L2 cache and DRAM (CUDA C++ programming guide, "device memory accesses").
+# The unit in which a GPU moves data between DRAM and its caches (CUDA C++ programming guide, device memory accesses).
 SECTOR_BYTES = 32
 
 
@@ -38,16 +38,16 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class Access:
-    """A faulty memory access: which kernel, which way, which argument, how many elements, and where it first happened."""
+    """Faulty accesses of one sort: by which kernel, to which argument, how many, and where the first one happened."""
 
     kernel: str
-    way: str  # "read" or "write"
+    way: str  # "read out of bounds", "uninitialised read", "race (write after read)", ...
     argument: str
     elements: int
     example: str
 
     def __str__(self) -> str:
-        return f"{self.kernel}: {self.elements} {self.way}s at {self.argument} ({self.example})"
+        return f"{self.kernel}: {self.way}, {_count(self.elements, 'element')} of {self.argument} ({self.example})"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Counted(Work):
         return (self.out_of_bounds or ()) + (self.uninitialised or ()) + (self.races or ())
 
     def rows(self) -> list[dict[str, object]]:
-        """One dict per operation or kernel, most bytes first: name, launches, flops, bytes_read, bytes_written, bytes."""
+        """One dict per operation or kernel, most bytes first; keys as in `KernelRow`, and bytes."""
         order = sorted(self.kernels, key=lambda k: (-(k.bytes or 0), -(k.flops or 0), k.name))
         return [
             {
@@ -110,7 +110,7 @@ class Counted(Work):
         ]
         if self.sectors is not None and self.moved_per_used is not None:
             text.append(
-                f"{format_si(self.sectors * SECTOR_BYTES, 'B')} moved in {self.sectors:,} sectors of {SECTOR_BYTES} bytes, "
+                f"{format_si(self.sectors * SECTOR_BYTES, 'B')} moved in {_count(self.sectors, 'sector')}, "
                 f"{self.moved_per_used:.3g} bytes moved per byte used, by {_count(self.programs or 0, 'program')}."
             )
         if self.out_of_bounds is not None:
@@ -118,9 +118,7 @@ class Counted(Work):
         return " ".join([*text, *self.notes])
 
     def _fault_sentence(self) -> str:
-        kinds = (("out of bounds", self.out_of_bounds), ("uninitialised", self.uninitialised), ("race", self.races))
-        found = [f"{kind}: {access}" for kind, accesses in kinds for access in accesses or ()]
-        return "Faults: " + "; ".join(found) + "." if found else "No faults found."
+        return "Faults: " + "; ".join(map(str, self.faults)) + "." if self.faults else "No faults found."
 
 
 def combine(parts: list[Counted]) -> Counted:

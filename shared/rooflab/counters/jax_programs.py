@@ -21,10 +21,10 @@ from .counted import Counted, KernelRow
 __all__ = ["count_jax", "kernel_names"]
 
 # Instructions of the entry computation that start no kernel.
-_FREE = frozenset(
-    "parameter constant tuple get-tuple-element bitcast iota after-all partition-id replica-id optimization-barrier "
-    "while conditional call copy-start copy-done".split()
-)
+_FREE = frozenset({
+    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "iota", "after-all", "partition-id",
+    "replica-id", "optimization-barrier", "while", "conditional", "call", "copy-start", "copy-done",
+})  # fmt: skip
 # Primitives that only wrap another program; they are taken apart so that no constant stays hidden inside.
 _WRAPPERS = frozenset({"jit", "pjit", "closed_call", "core_call"})
 

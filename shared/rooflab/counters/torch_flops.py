@@ -16,11 +16,12 @@ from rooflab import costs
 __all__ = ["flops_of", "per_element"]
 
 # Moving, selecting or making values is no arithmetic.
-_MOVES = frozenset(
-    "copy clone _to_copy fill zero where masked_fill lift_fresh alias detach contiguous scalar_tensor bitwise_and "
-    "bitwise_or bitwise_xor bitwise_not logical_and logical_or logical_not isnan isinf _conj_physical _conj real imag "
-    "native_dropout bernoulli".split()
-)
+_MOVES = frozenset({
+    "copy", "clone", "_to_copy", "fill", "zero", "where", "masked_fill", "lift_fresh", "alias", "detach",
+    "contiguous", "scalar_tensor", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "logical_and",
+    "logical_or", "logical_not", "isnan", "isinf", "_conj_physical", "_conj", "real", "imag", "native_dropout",
+    "bernoulli",
+})  # fmt: skip
 # Elementwise operations that are more than one step per element.
 _STEPS = {
     "addcmul": 3,

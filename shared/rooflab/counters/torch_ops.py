@@ -18,19 +18,25 @@ from rooflab.units import format_name
 from .counted import Counted, KernelRow
 from .torch_flops import flops_of
 
-__all__ = ["TorchCounter", "count_bytes", "distinct_bytes", "format_of"]
+__all__ = ["TorchCounter", "count_bytes", "distinct_bytes", "format_of", "storage_key", "tensors_in"]
 
 # In-place operations that overwrite their target without reading it.
-_WRITE_ONLY = frozenset(
-    "copy_ fill_ zero_ normal_ uniform_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ set_data".split()
-)
+_WRITE_ONLY = frozenset({
+    "copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_",
+    "log_normal_", "cauchy_", "set_data",
+})  # fmt: skip
 # Operations that read only as many elements of their first operand as they return (plus the indices).
-_GATHERS = frozenset("gather index index_select embedding take take_along_dim _unsafe_index masked_select".split())
+_GATHERS = frozenset({
+    "gather", "index", "index_select", "embedding", "take", "take_along_dim", "_unsafe_index", "masked_select",
+})  # fmt: skip
 # Operations that write only as many elements of their target as they are given.
-_SCATTERS = frozenset(
-    "scatter_ scatter_add_ scatter_reduce_ index_put_ _index_put_impl_ index_add_ index_copy_ put_ masked_scatter_".split()
-)
-_ADDING = frozenset("scatter_add_ scatter_reduce_ index_add_".split())
+_SCATTERS = frozenset({
+    "scatter_", "scatter_add_", "scatter_reduce_", "index_put_", "_index_put_impl_", "index_add_",
+    "index_copy_", "put_", "masked_scatter_",
+})  # fmt: skip
+_ADDING = frozenset({
+    "scatter_add_", "scatter_reduce_", "index_add_",
+})  # fmt: skip
 
 COMPILED_SENTENCE = (
     "count sees the operations of eager PyTorch, and this function runs through torch.compile, which replaces them by "
@@ -59,7 +65,7 @@ def count_bytes(tensors: Iterable[Any]) -> int:
             size, stride, itemsize = tuple(tensor.size()), tuple(tensor.stride()), tensor.element_size()
             total_here = distinct_bytes(size=size, stride=stride, itemsize=itemsize)
             start = tensor.storage_offset() * itemsize
-            key = _storage_key(tensor)
+            key = storage_key(tensor)
         except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
             total += tensor.numel() * tensor.element_size()
             continue
@@ -67,7 +73,8 @@ def count_bytes(tensors: Iterable[Any]) -> int:
     return total + sum(_union(views) for views in by_storage.values())
 
 
-def _storage_key(tensor: Any) -> int:
+def storage_key(tensor: Any) -> int:
+    """Return a number that tells a tensor's storage from every other that is alive."""
     storage = tensor.untyped_storage()
     # data_ptr is 0 for every meta tensor, so the storage object's own identity comes first.
     return getattr(storage, "_cdata", None) or storage.data_ptr() or id(tensor)
@@ -102,17 +109,18 @@ def format_of(dtype: Any) -> str:
         return "fp32"
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Tensors in nested tuples, lists and dicts."""
     import torch
 
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _tensors(item)
+            yield from tensors_in(item)
 
 
 def _bind(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
@@ -124,34 +132,38 @@ def _bind(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[
             yield argument, kwargs[argument.name]
 
 
-def traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> tuple[int, int] | None:
-    """Bytes read and written by one ATen operation, None when it does no work (views, metadata, allocation)."""
-    import torch
-
-    name = func._schema.name.split("::")[-1]
-    if torch.Tag.inplace_view in func.tags or name.startswith(("empty", "new_empty", "_efficientzerotensor")):
-        return None
-    reads, writes, returned_only = (
-        [],
-        [],
-        func._schema.name.startswith(("aten::new_", "prim::")) or name.endswith("_like"),
-    )
+def operands(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> tuple[list[Any], ...]:
+    """Tensors that an ATen operation reads, that it writes in place, and that it makes (views are none of these)."""
+    name = _name(func)
+    reads, writes = [], []
+    shape_only = name.startswith("new_") or name.endswith("_like")  # the first operand lends its shape and dtype
     for argument, value in _bind(func, args, kwargs):
-        tensors = list(_tensors(value))
+        tensors = list(tensors_in(value))
         written = argument.alias_info is not None and argument.alias_info.is_write
+        if name.startswith("_fused_") and argument.name in ("grads", "state_steps"):
+            written = kwargs.get("grad_scale") is not None and argument.name == "grads"  # says the schema: always
         if written:
             writes += tensors
-        if not returned_only and not (written and (argument.kwarg_only or name in _WRITE_ONLY)):
+        if not shape_only and not (written and (argument.kwarg_only or name in _WRITE_ONLY)):
             reads += tensors
-    inputs = {_key_or_id(t) for t in [*reads, *writes]}
-    fresh = [t for t in _tensors(out) if _key_or_id(t) not in inputs]
-    if not writes and not fresh and name != "equal":
-        return None
+    known = {_key_or_id(t) for t in tensors_in([*args, *kwargs.values()])}
+    return reads, writes, [t for t in tensors_in(out) if _key_or_id(t) not in known]
+
+
+def traffic(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], reads: list[Any], writes: list[Any], made: list[Any]
+) -> tuple[int, int]:
+    """Bytes read and written by one ATen operation with these operands."""
+    name = _name(func)
     if name in _GATHERS:
-        return count_bytes(fresh) + count_bytes(reads[1:]), count_bytes(fresh)
+        return count_bytes(made) + count_bytes(reads[1:]), count_bytes(made)
     if name in _SCATTERS:
         return _scatter(name, args, kwargs, reads, writes)
-    return count_bytes(reads), count_bytes([*writes, *fresh])
+    return count_bytes(reads), count_bytes([*writes, *made])
+
+
+def _name(func: Any) -> str:
+    return func._schema.name.split("::")[-1]
 
 
 def _scatter(name: str, args: Any, kwargs: Any, reads: list[Any], writes: list[Any]) -> tuple[int, int]:
@@ -167,7 +179,7 @@ def _scatter(name: str, args: Any, kwargs: Any, reads: list[Any], writes: list[A
 
 def _key_or_id(tensor: Any) -> int:
     try:
-        return _storage_key(tensor)
+        return storage_key(tensor)
     except (RuntimeError, NotImplementedError):
         return id(tensor)
 
@@ -187,6 +199,8 @@ class TorchCounter:
     def __init__(self) -> None:
         self.rows: dict[str, list[float]] = {}
         self.paused = False
+        self.on_allocation: Callable[[list[Any]], None] | None = None
+        self.on_write: Callable[[list[Any]], None] | None = None
         self._weights: dict[str, tuple[float, float]] = {}  # format -> FLOPs, bytes
 
     @contextmanager
@@ -205,12 +219,22 @@ class TorchCounter:
             self.paused = before
 
     def record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Add one operation that has run."""
-        moved = traffic(func, args, kwargs, out)
-        if moved is None:
+        """Add one operation that has run; views, metadata and allocation are free."""
+        import torch
+
+        name = _name(func)
+        if name.startswith(("empty", "new_empty")):
+            if self.on_allocation:
+                self.on_allocation(list(tensors_in(out)))
+            return
+        reads, writes, made = operands(func, args, kwargs, out)
+        if torch.Tag.inplace_view in func.tags or not (writes or made or name == "equal"):
             return
         if _is_compiled_frame():
             raise ValueError(COMPILED_SENTENCE)
+        if self.on_write:
+            self.on_write([*writes, *made])
+        moved = traffic(func, args, kwargs, reads, writes, made)
         flops, form = flops_of(func, args, kwargs, out), self._format(func, args, out)
         row = self.rows.setdefault(func._schema.name.replace("::", "."), [0, 0, 0, 0])
         for position, value in enumerate((1, flops, *moved)):
@@ -221,9 +245,9 @@ class TorchCounter:
     def _format(self, func: Any, args: tuple[Any, ...], out: Any) -> str:
         import torch
 
-        tensors = [t for t in [*_tensors(args), *_tensors(out)] if t.is_floating_point() or t.is_complex()]
+        tensors = [t for t in [*tensors_in(args), *tensors_in(out)] if t.is_floating_point() or t.is_complex()]
         form = format_of(tensors[0].dtype) if tensors else "fp32"
-        if not tensors and any(t.dtype == torch.int8 for t in _tensors(args)):
+        if not tensors and any(t.dtype == torch.int8 for t in tensors_in(args)):
             form = "int8"
         tensor_cores = form == "fp32" and tensors and tensors[0].is_cuda and "mm" in str(func)
         return "tf32" if tensor_cores and torch.get_float32_matmul_precision() != "highest" else form

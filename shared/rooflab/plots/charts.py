@@ -20,6 +20,8 @@ from .style import BOUND, RECORDED, figure, series_style, set_axis
 __all__ = ["bars", "curves", "distribution", "intervals"]
 
 Series = Sequence[float] | Sequence[Measurement]
+# A series over the common positions, or with positions of its own.
+Line = Series | tuple[Sequence[float], Series]
 
 
 def _bands(values: Series, attribute: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
@@ -33,6 +35,13 @@ def _bands(values: Series, attribute: str) -> tuple[np.ndarray, np.ndarray | Non
     return np.array(values, dtype=float), None, None
 
 
+def _positions(xs: Sequence[float], line: Any) -> tuple[Sequence[float], Any]:
+    """The positions and values of a line; without positions of its own it starts at the first common one."""
+    if isinstance(line, tuple) and len(line) == 2 and hasattr(line[0], "__len__"):
+        return line
+    return xs[: len(line)], line
+
+
 def _summary(label: str, x: Sequence[float], y: np.ndarray, unit: str) -> str:
     there = [i for i in range(len(y)) if np.isfinite(y[i])]
     if not there:
@@ -43,7 +52,7 @@ def _summary(label: str, x: Sequence[float], y: np.ndarray, unit: str) -> str:
 
 def curves(
     xs: Sequence[float],
-    series: Mapping[str, Series],
+    series: Mapping[str, Line],
     *,
     title: str,
     x: str,
@@ -51,7 +60,7 @@ def curves(
     unit: str = "s",
     x_unit: str = "",
     attribute: str = "median_s",
-    bounds: Mapping[str, Sequence[float]] | None = None,
+    bounds: Mapping[str, Line] | None = None,
     key: str = "",
     marks: Mapping[str, float] | None = None,
     log: str = "xy",
@@ -62,7 +71,8 @@ def curves(
 
     Args:
         xs: positions, one per point.
-        series: label to numbers, or to measurements (drawn with their p20 to p80 band).
+        series: label to numbers, or to measurements (drawn with their p20 to p80 band); a pair (positions, values)
+            has positions of its own.
         title: the message.
         x: label of the horizontal axis.
         y: label of the vertical axis.
@@ -77,27 +87,29 @@ def curves(
         ylim: lower and upper end of the vertical axis; None leaves it open.
     """
     alt = [f"{title.rstrip('.')}. Chart of {y} over {x}."]
+    lines = {label: _positions(xs, line) for label, line in series.items()}
     if key:
-        log_curves(key, xs, {label: _bands(values, attribute)[0].tolist() for label, values in series.items()})
+        log_curves(key, {label: (px, _bands(v, attribute)[0].tolist()) for label, (px, v) in lines.items()})
     with figure(title, alt="") as ax:
         for i, (label, model) in enumerate((bounds or {}).items()):
-            ax.plot(xs, model, linestyle=("--", ":", "-.")[i % 3], label=label, **BOUND)
+            ax.plot(*_positions(xs, model), linestyle=("--", ":", "-.")[i % 3], label=label, **BOUND)
         for i, (label, other) in enumerate((recorded_curves(key) if key else {}).items()):
             other_x, other_y = other["x"], np.array(other["y"], dtype=float)
             ax.plot(other_x, other_y, label=label, marker=("o", "s", "^", "D")[i % 4], markerfacecolor="white",
                     linestyle="" if points else "-", **RECORDED)  # fmt: skip
             alt.append(_summary(label, other_x, other_y, unit))
-        for i, (label, values) in enumerate(series.items()):
+        for i, (label, (position, values)) in enumerate(lines.items()):
             middle, low, high = _bands(values, attribute)
             look = series_style(i)
-            ax.plot(xs[: len(middle)], middle, label=label, linestyle="" if points else "-", **look)
+            ax.plot(position, middle, label=label, linestyle="" if points else "-", **look)
             if low is not None and high is not None:
-                ax.fill_between(xs[: len(middle)], low, high, color=look["color"], alpha=0.18, linewidth=0, zorder=2)
-            alt.append(_summary(label, xs, middle, unit))
-        for label, position in (marks or {}).items():
-            ax.axvline(position, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)), zorder=0.5)
-            ax.annotate(label, (position, 0.02), xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0),
-                        textcoords="offset points", ha="right", va="bottom", fontsize=8.5, color="#555555")  # fmt: skip
+                ax.fill_between(position, low, high, color=look["color"], alpha=0.18, linewidth=0, zorder=2)
+            alt.append(_summary(label, position, middle, unit))
+        for i, (label, where) in enumerate((marks or {}).items()):
+            ax.axvline(where, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)), zorder=0.5)
+            at = (where, (0.02, 0.5)[i % 2])  # neighbours at two heights, so that their names do not touch
+            ax.annotate(label, at, xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0), va="bottom",
+                        textcoords="offset points", ha="right", fontsize=8.5, color="#555555")  # fmt: skip
         set_axis(ax.xaxis, label=x, unit=x_unit, log="x" in log)
         set_axis(ax.yaxis, label=y, unit=unit, log="y" in log)
         ax.set_ylim(*ylim)
@@ -188,6 +200,7 @@ def bars(
     unit: str = "s",
     bounds: Mapping[str, float] | None = None,
     recorded: Mapping[str, float] | None = None,
+    marks: Mapping[str, float] | None = None,
     log: bool = False,
 ) -> None:
     """Show one bar a row, with its bound as a dashed tick and the recorded value as a grey bar beside it.
@@ -199,12 +212,13 @@ def bars(
         unit: of the values.
         bounds: label to the model's value.
         recorded: label to the reference record's value.
+        marks: label to a value to mark with a line across all bars.
         log: draw the value axis logarithmically.
     """
     names, there = list(values), recorded or {}
     thick = 0.38 if there else 0.6
     alt = [f"{title.rstrip('.')}. Bars of {y}."]
-    with figure(title, size=(7.2, 1.2 + 0.55 * len(names))) as ax:
+    with figure(title, size=(7.2, 1.3 + (0.55 if there else 0.33) * len(names))) as ax:
         for i, name in enumerate(names):
             ax.barh(i, values[name], height=thick, color="#0072B2", zorder=2, label="yours" if i == 0 else None)
             if name in there:
@@ -215,6 +229,13 @@ def bars(
                         linewidth=2, zorder=3, label="model" if name == next(iter(bounds)) else None)  # fmt: skip
             alt.append(f"{name}: {format_si(values[name], unit)}.")
         ax.set_yticks([i + (thick / 2 if there else 0) for i in range(len(names))], names)
+        if marks:
+            ax.set_title(title, pad=24, wrap=True)  # room for the names of the lines
+        for label, value in (marks or {}).items():
+            ax.axvline(value, color="#D55E00", linewidth=1.3, linestyle="--", zorder=3)
+            ax.annotate(label, (value, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",
+                        textcoords="offset points", fontsize=9, color="#D55E00")  # fmt: skip
+            alt.append(f"Line at {label}: {format_si(value, unit)}.")
         ax.invert_yaxis()
         ax.grid(axis="y", visible=False)
         set_axis(ax.xaxis, label=y, unit=unit, log=log)

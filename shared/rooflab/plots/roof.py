@@ -8,13 +8,16 @@ Under the roof. Roofline: 100 GB/s; fp32 1 TFLOP/s, ridge 10 FLOP/byte. 1 mm: in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..costs import Work
+from ..logbook import log
 from ..measurement import Measurement
+from ..records import recorded, reference, short_name
 from ..roofline import Ceilings, attainable, bound
 from ..units import format_si
 from .style import BOUND, RECORDED, figure, series_style, set_axis
@@ -22,6 +25,8 @@ from .style import BOUND, RECORDED, figure, series_style, set_axis
 __all__ = ["draw_roof", "roofline"]
 
 Point = Work | Measurement
+OWN = series_style(0)["color"]
+GREY = "#b0b0b0"
 
 
 def draw_roof(ax: Any, ceilings: Ceilings, formats: Sequence[str], span: tuple[float, float], **look: Any) -> None:
@@ -31,7 +36,7 @@ def draw_roof(ax: Any, ceilings: Ceilings, formats: Sequence[str], span: tuple[f
     for i, fmt in enumerate(formats):
         roof = [attainable(intensity, ceilings, fmt) for intensity in grid]
         ax.plot(grid, roof, linestyle=("--", ":", "-.", (0, (5, 1)))[i % 4], **style)
-        ax.annotate(f"{fmt} {format_si(ceilings.flops_per_s[fmt], 'FLOP/s')}", (span[1], roof[-1]), xytext=(-2, 3),
+        ax.annotate(f"{fmt} {format_si(ceilings.flops_per_s[fmt], 'FLOP/s')}", (span[1], roof[-1]), xytext=(-2, 9),
                     textcoords="offset points", ha="right", fontsize=8.5, color=style["color"])  # fmt: skip
 
 
@@ -49,8 +54,7 @@ def roofline(
     *,
     title: str,
     formats: Sequence[str] | None = None,
-    recorded: Mapping[str, Mapping[str, float]] | None = None,
-    recorded_ceilings: Ceilings | None = None,
+    key: str = "",
     span: tuple[float, float] | None = None,
 ) -> None:
     """Show operations under the roof: predicted hollow, measured solid, recorded grey; numbered, named at the right.
@@ -60,8 +64,7 @@ def roofline(
         points: name to a ``Work`` (predicted only) or a ``Measurement`` with its work.
         title: the message.
         formats: roofs to draw; default: those that the points use.
-        recorded: name to ``{"intensity": FLOP/byte, "flops_per_s": FLOP/s}`` of the reference device.
-        recorded_ceilings: the reference device's roof.
+        key: under which the picture is logged; the reference record's points and roof of that key are drawn in grey.
         span: intensities to draw, in FLOP/byte; default: what the points need.
     """
     works = {name: _work(point) for name, point in points.items()}
@@ -72,51 +75,70 @@ def roofline(
     alt = [f"{title.rstrip('.')}. Roofline: {format_si(ceilings.bytes_per_s, 'B/s')};"]
     alt.append("; ".join(f"{fmt} {format_si(ceilings.flops_per_s[fmt], 'FLOP/s')}, ridge "
                          f"{format_si(ceilings.ridge(fmt), 'FLOP/byte')}" for fmt in formats) + ".")  # fmt: skip
+    if key:
+        log(key, _as_record(ceilings, points, works, formats))
+    there = recorded(key) if key else None
+    badges = _Badges()
     with figure(title, size=(7.2, 4.4)) as ax:
-        if recorded_ceilings is not None:
-            draw_roof(ax, recorded_ceilings, [f for f in formats if f in recorded_ceilings.flops_per_s], span,
-                      color=RECORDED["color"], linewidth=1.0)  # fmt: skip
+        if there:
+            draw_roof(ax, Ceilings.from_dict(there["ceilings"]), there["formats"], span, color=RECORDED["color"])
         draw_roof(ax, ceilings, formats, span)
         for number, (name, point) in enumerate(points.items(), 1):
-            other = (recorded or {}).get(name)
+            other = there and there["points"].get(name)
             if other:
-                _number(ax, other["intensity"], other["flops_per_s"], number, "#b8b8b8", filled=True)
-            alt.append(_place(ax, name, point, works[name], number, ceilings))
+                badges.place(ax, other["intensity"], other["flops_per_s"], number, GREY)
+            alt.append(_place(ax, name, point, works[name], number, ceilings, badges))
         set_axis(ax.xaxis, label="arithmetic intensity (FLOP/byte)", unit="", log=True)
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
-        _key(ax, list(points), bool(recorded))
+        _key(ax, list(points), f"grey: {short_name(reference() or {})}" if there else "")
         ax.figure.alt = " ".join(alt)
 
 
-def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: Ceilings) -> str:
+def _as_record(
+    ceilings: Ceilings, points: Mapping[str, Point], works: Mapping[str, Work], formats: Sequence[str]
+) -> dict[str, Any]:
+    """The picture as the logbook keeps it: roof, and the measured points."""
+    placed = {name: {"intensity": works[name].intensity, "flops_per_s": point.flops_per_s}
+              for name, point in points.items() if isinstance(point, Measurement)}  # fmt: skip
+    return {"ceilings": ceilings.to_dict(), "formats": list(formats), "points": placed}
+
+
+def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: Ceilings, badges: _Badges) -> str:
     """Draw one operation and say where it lies."""
     predicted = bound(work, ceilings).flops_per_s
-    colour = series_style(0)["color"]
-    text = (
-        f"{number} {name}: intensity {format_si(work.intensity, 'FLOP/byte')}, model {format_si(predicted, 'FLOP/s')}"
-    )
-    if isinstance(point, Measurement):
-        ax.plot([work.intensity] * 2, [predicted, point.flops_per_s], color=colour, linewidth=0.9, zorder=2)
-        ax.plot(
-            [work.intensity], [predicted], marker="o", markersize=6, color=colour, markerfacecolor="white", zorder=3
-        )
-        _number(ax, work.intensity, point.flops_per_s, number, colour, filled=True)
-        return f"{text}, measured {format_si(point.flops_per_s, 'FLOP/s')}."
-    _number(ax, work.intensity, predicted, number, colour, filled=False)
-    return f"{text}."
+    text = f"{number} {name}: intensity {format_si(work.intensity, 'FLOP/byte')}, "
+    text += f"model {format_si(predicted, 'FLOP/s')}"
+    if not isinstance(point, Measurement):
+        badges.place(ax, work.intensity, predicted, number, OWN, filled=False)
+        return f"{text}."
+    ax.plot([work.intensity] * 2, [predicted, point.flops_per_s], color=OWN, linewidth=0.9, zorder=2)
+    ax.plot([work.intensity], [predicted], marker="o", markersize=6, color=OWN, markerfacecolor="white", zorder=3)
+    badges.place(ax, work.intensity, point.flops_per_s, number, OWN)
+    return f"{text}, measured {format_si(point.flops_per_s, 'FLOP/s')}."
 
 
-def _number(ax: Any, x: float, y: float, number: int, colour: str, *, filled: bool) -> None:
-    """A numbered point: solid when measured, hollow when predicted."""
-    ax.plot([x], [y], marker="o", markersize=12, color=colour, markerfacecolor=colour if filled else "white",
-            markeredgewidth=1.2, zorder=4 if colour != "#b8b8b8" else 2.5)  # fmt: skip
-    ax.annotate(str(number), (x, y), ha="center", va="center_baseline", fontsize=7.5, zorder=5,
-                color="white" if filled else colour, fontweight="bold")  # fmt: skip
+class _Badges:
+    """Numbered points: solid when measured, hollow when predicted. One that would hide another is set beside it."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[float, float, float]] = []
+
+    def place(self, ax: Any, x: float, y: float, number: int, colour: str, *, filled: bool = True) -> None:
+        shift = 0.0  # in points; the line to the model stays at the true intensity
+        while any(abs(x / u - 1) < 0.25 and abs(math.log(y / v)) < 0.25 and abs(shift - w) < 11
+                  for u, v, w in self._taken):  # fmt: skip
+            shift = -shift if shift > 0 else -shift + 12
+        self._taken.append((x, y, shift))
+        circle = {"boxstyle": "circle,pad=0.18", "facecolor": colour if filled else "white", "edgecolor": colour}
+        ax.plot([x], [y], marker=".", markersize=3, color=colour, zorder=3)
+        ax.annotate(f"{number:>2}" if number > 9 else f" {number} ", (x, y), xytext=(shift, 0), fontsize=7, bbox=circle,
+                    textcoords="offset points", ha="center", va="center", fontweight="bold",
+                    color="white" if filled else colour, zorder=2.5 if colour == GREY else 4)  # fmt: skip
 
 
-def _key(ax: Any, names: Sequence[str], recorded: bool) -> None:
+def _key(ax: Any, names: Sequence[str], grey: str) -> None:
     """The list of names beside the axes, and what solid, hollow and grey mean."""
     lines = [f"{number}  {name}" for number, name in enumerate(names, 1)]
-    legend = ["● measured", "○ model", "-- roof"] + (["grey: recorded"] if recorded else [])
+    legend = ["● measured", "○ model", "-- roof"] + ([grey] if grey else [])
     ax.annotate("\n".join([*lines, "", *legend]), (1.02, 1.0), xycoords="axes fraction", va="top", fontsize=9,
                 linespacing=1.35, annotation_clip=False)  # fmt: skip

@@ -65,7 +65,16 @@ def set_axis(axis: Any, *, label: str, unit: str, log: bool) -> None:
     if log:
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
         axis.set_major_locator(matplotlib.ticker.LogLocator(base=10, numticks=9))
-    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: format_si(value, unit, digits=3)))
+        axis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: _tick(value, unit)))
+
+
+def _tick(value: float, unit: str) -> str:
+    """A tick's text; plain numbers from ten thousand on are written 10k, 1M, so that neighbours do not touch."""
+    if unit or abs(value) < 10_000:
+        return format_si(value, unit, digits=3)
+    scale, letter = next((s, c) for s, c in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= s)
+    return f"{value / scale:g}{letter}"
 
 
 def png(fig: Figure, *, pixels_per_inch: int = PIXELS_PER_INCH) -> bytes:

@@ -1,0 +1,447 @@
+# %% [markdown]
+# # How fast could it be?
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({{ colab_url }})
+# [![Binder](https://mybinder.org/badge_logo.svg)]({{ binder_url }})
+#
+# A kernel runs at 200 GFLOP/s. Is that good? On one device it is a disaster, on another a small wonder, and for one
+# operation it is all that any device could give. A rate means nothing before we know what was possible. This unit
+# draws the line between the possible and the impossible, and puts the operations of deep learning under it.
+#
+# When this unit is done, we can
+#
+# 1. measure the two ceilings of a device and say how far they lie below its datasheet,
+# 2. derive the arithmetic intensity of an operation and check it against a count,
+# 3. bound any operation in a minute, on paper, on any chip,
+# 4. name the cause when a measurement falls short of its bound, and move the point.
+#
+# As before: predict, measure, explain. Commit your guess before you run the measuring cell.
+
+# %% [markdown]
+# ## The device
+
+# %%
+import sys
+
+if "google.colab" in sys.modules:
+    # %pip install -q "rooflab @ {{ install_url }}"
+    print("Rooflab is installed; torch, JAX and NumPy are Colab's own.")
+
+# %%
+import jax
+import jax.numpy as jnp
+import torch
+
+from rooflab import bound, costs, count, measure, measure_all, plots, predict, report, size, specs, tables, widgets
+from rooflab.ceilings import matmul_rate, measured_ceilings
+from rooflab.session import open_unit
+
+device = open_unit("s1_measurement/u2_roofline", needs=("torch", "jax"))
+
+# %%
+DTYPE = size(cpu="fp32", gpu="bf16")  # the format of all operations below
+FORMATS = [fmt for fmt in ("fp64", "fp32", "tf32", "bf16", "fp8") if device.supports(fmt)]
+BYTES = size(cpu=[4**i for i in range(6, 14)], gpu=[4**i for i in range(7, 17)])  # buffers of the sweep
+SIDES = size(cpu=[64, 128, 256, 512, 1024], gpu=[256, 512, 1024, 2048, 4096, 8192])  # matrix products
+N = size(cpu=4096, gpu=16384)  # rows and columns of the large arrays
+torch_type, jax_type = {"fp32": (torch.float32, jnp.float32), "bf16": (torch.bfloat16, jnp.bfloat16)}[DTYPE]
+
+# %% [markdown]
+# ## Two ceilings
+#
+# Whatever a kernel computes, its operands come from memory and its results go back. So there are two ceilings: how
+# many bytes a second the memory moves, **β**, and how many FLOPs a second the units compute, **π**. A datasheet
+# promises both. We trust measurements.
+#
+# For β we do as little arithmetic as possible: we copy, or add 1 in place, buffers of growing size. Each byte is read
+# once and written once. Small buffers are all overhead, those in the middle live in a cache, and only the right end of
+# the curve shows the memory. How much faster than memory does the best cache look?
+
+# %%
+roof = measured_ceilings(device)  # measured once per device, then kept with the date
+predict("the highest bandwidth of the sweep is … times that of the largest buffer", unit="x", model=1.0)
+
+# %%
+added_jax = jax.jit(lambda x: x + 1, donate_argnums=0)  # the argument is given away: JAX may work in place
+
+
+def bandwidths(nbytes):
+    x = torch.ones(nbytes // 4, device=device.torch)
+    y, given = torch.empty_like(x), [jnp.ones(nbytes // 4)]
+
+    def in_jax():
+        given[0] = added_jax(given[0])
+        return given[0]
+
+    calls = {"torch, copy": lambda: y.copy_(x), "torch, add in place": lambda: x.add_(1), "JAX, add in place": in_jax}
+    return measure_all(calls, costs.copy(nbytes // 4, "fp32"), budget_s=0.12)
+
+
+sweep = [bandwidths(n) for n in BYTES]
+series = {name: [m[name] for m in sweep] for name in sweep[0]}
+
+# %%
+best = max(m.bytes_per_s for m in series["torch, add in place"])
+report(
+    "the highest bandwidth of the sweep is … times that of the largest buffer",
+    best / series["torch, add in place"][-1].bytes_per_s,
+)
+plots.curves(
+    BYTES, series, attribute="bytes_per_s", unit="B/s", x_unit="B", key="bandwidth sweep",
+    bounds={"β, measured": [roof.bytes_per_s] * len(BYTES)},
+    title="Only the right end of a bandwidth sweep is the memory",
+    x="size of the buffer", y="bytes read and written per second",
+)  # fmt: skip
+
+# %% [markdown]
+# The curve rises while the overhead shrinks beside the work, stands high where a cache holds the buffer, and falls to
+# β. On a CPU the copy lies below the addition in place, although both move the same bytes *by our count*. A CPU
+# reads a line of memory before it overwrites part of it (**write-allocate**), so the copy moves three bytes for every
+# two that we count. The addition has read its line anyway.
+#
+# For π we multiply matrices, in each format that the device has. Before the sweep, the other half of the picture: what
+# does the datasheet say, if there is one for this device?
+
+# %%
+products = {fmt: [matmul_rate(device, fmt, n) for n in SIDES] for fmt in FORMATS}
+plots.curves(
+    SIDES, products, attribute="flops_per_s", unit="FLOP/s", key="matmul sweep",
+    title="Only large products reach the peak of their format", x="side n of the matrices", y="rate",
+)  # fmt: skip
+
+# %%
+sheet = device.spec.flops_per_s if device.spec else {}
+rows = {
+    fmt: {"measured_flops_per_s": roof.rate(fmt), "datasheet_flops_per_s": sheet.get(fmt),
+          "share": roof.rate(fmt) / sheet[fmt] if fmt in sheet else None}
+    for fmt in FORMATS
+}  # fmt: skip
+tables.table(rows, columns=list(rows[FORMATS[0]]), caption=f"{device.name}, measured on {roof.date}")
+share = f"{roof.bytes_per_s / device.spec.bytes_per_s:.0%} of the datasheet's" if device.spec else "no datasheet here"
+print(f"memory: {roof.bytes_per_s / 1e9:,.0f} GB/s, {share}")
+
+# %% [markdown]
+# Where there is a datasheet, we reach a part of it and never the whole. The peak of a format assumes the highest
+# clock, and a chip at full load lowers its clock to stay within its power. The peak also assumes that every unit works
+# in every cycle, while a real product has edges, and starts and ends. The memory loses a few percent to refreshing
+# and to turning between reads and writes. From here on, π and β are the *measured* ones: a kernel should be compared
+# with what this device does on its best day, not with a promise.
+#
+# **Takeaway.** Two numbers describe a device. Measure them with work that does nothing else, at sizes that leave
+# overhead and caches behind.
+
+# %% [markdown]
+# ## Intensity
+#
+# Which ceiling holds an operation back? It does W FLOPs and moves at least Q bytes: each input read once, each output
+# written once. Moving takes Q/β, computing takes W/π, and the two overlap. Arithmetic is the longer one if
+#
+# $$\frac{W}{\pi} > \frac{Q}{\beta} \quad\Longleftrightarrow\quad I = \frac{W}{Q} > \frac{\pi}{\beta}$$
+#
+# The left side belongs to the operation alone: its **arithmetic intensity** I, in FLOPs per byte. The right side
+# belongs to the device alone: its **ridge point**. To compare them is all there is to do.
+#
+# Let s be the bytes of a number. `axpy` (y ← ax + y) does 2 FLOPs for each 3s bytes: I = 2/(3s). A sum does one for
+# each s bytes. Softmax does about five and layer norm about seven for each 2s, GELU about five. A matrix-vector
+# product uses each weight once: 2 FLOPs for s bytes. None of these depends on the size. Only two operations reuse what
+# they read. The product of two n × n matrices does 2n³ FLOPs on 3n² numbers: I = 2n/(3s). Attention over L positions,
+# if the scores never go to memory, does about 4L²d on 4Ld numbers per head: I = L/s. These two can be made as intense
+# as we like.
+
+# %%
+TINY, SMALL, MEDIUM, LARGE = size(cpu=(16, 192, 768, 1536), gpu=(128, 512, 2048, 8192))  # sides of four products
+SHORT, LONG = size(cpu=(256, 1024), gpu=(1024, 8192))  # lengths of two attentions, of 2 x 8 heads of 64
+sides = {"matmul, tiny": TINY, "matmul, small": SMALL, "matmul, medium": MEDIUM, "matmul, large": LARGE}
+lengths = {"attention, short": SHORT, "attention, long": LONG}
+works = {
+    "axpy": costs.axpy(N * N, DTYPE),
+    "sum": costs.reduction(N * N, DTYPE),
+    "softmax": costs.softmax(N, N, DTYPE),
+    "layer norm": costs.layer_norm(N, N, DTYPE),
+    "GELU": costs.gelu(N * N, DTYPE),
+    "matrix-vector": costs.matvec(N, N, DTYPE),
+    **{name: costs.matmul(n, n, n, DTYPE) for name, n in sides.items()},
+    **{name: costs.attention(2, 8, n, n, 64, DTYPE) for name, n in lengths.items()},
+}
+above = sum(work.intensity > roof.ridge(DTYPE) for work in works.values())
+predict(f"of these {len(works)} operations, … lie to the right of this device's ridge", model=above)
+
+# %%
+def random(*shape):
+    return torch.randn(shape, device=device.torch, dtype=torch_type)
+
+
+x, y, gain, bias, F = random(N, N), random(N, N), random(N), random(N), torch.nn.functional
+squares = {name: (random(n, n), random(n, n)) for name, n in sides.items()}
+heads = {name: [random(2, 8, n, 64) for _ in "qkv"] for name, n in lengths.items()}
+calls = {
+    "axpy": lambda: y.add_(x, alpha=0.5),
+    "sum": lambda: x.sum(),
+    "softmax": lambda: x.softmax(-1),
+    "layer norm": lambda: F.layer_norm(x, (N,), gain, bias),
+    "GELU": lambda: F.gelu(x),
+    "matrix-vector": lambda: x @ gain,
+    **{name: lambda a=a, b=b: a @ b for name, (a, b) in squares.items()},
+    **{name: lambda qkv=qkv: F.scaled_dot_product_attention(*qkv) for name, qkv in heads.items()},
+}
+
+# %%
+counted = {name: count(call) for name, call in calls.items()}
+rows = {
+    name: {"derived_flops": w.flops, "counted_flops": counted[name].flops, "derived_bytes": w.bytes,
+           "counted_bytes": counted[name].bytes, "intensity": w.intensity, "bound by": bound(w, roof).regime}
+    for name, w in works.items()
+}  # fmt: skip
+report(
+    f"of these {len(works)} operations, … lie to the right of this device's ridge",
+    sum(c.intensity > roof.ridge(DTYPE) for c in counted.values()),
+)
+tables.table(rows, columns=list(rows["axpy"]), caption=f"ridge point in {DTYPE}: {roof.ridge(DTYPE):.3g} FLOP/byte")
+
+# %% [markdown]
+# The counted columns come from the framework itself: `count` runs the call once, sees each operation pass, and adds
+# up FLOPs and bytes. Where they agree, the derivation holds. Where they differ, one side knows something that the
+# other does not: look which.
+#
+# Note the last column. An operation to the left of the ridge is not always bound by bandwidth, for there is a third
+# limit that intensity does not see. The tiny product is over before the next call can be launched.
+#
+# **Takeaway.** Intensity is a property of the operation, the ridge point one of the device. Reuse makes intensity, and
+# only products and attention reuse what they read.
+
+# %% [markdown]
+# ## The picture
+#
+# Put intensity on one axis and the rate on the other. The bound min(π, βI) becomes a sloped line and a flat one that
+# meet at the ridge: the **roofline**. An operation is a point. Its x is derived, its y is measured, and the roof
+# above it says how fast it could be.
+
+# %%
+measured = {name: measure(call, works[name], name=name, budget_s=0.25, min_samples=5) for name, call in calls.items()}
+plots.roofline(roof, measured, key="roofline", title="What each operation could reach, and what it does reach")
+
+# %% [markdown]
+# Hollow points lie on the roof: the model. Solid ones are measured. Grey ones are the recorded device, under its own
+# grey roof: the same operations, the same order from left to right, at rates that are orders of magnitude apart. The
+# picture is a property of the operations more than of the device.
+#
+# The same in numbers, with JAX beside torch. `jax.jit` compiles each function to a program of its own. We hand it its
+# arrays as arguments; had it found them as constants, it would have computed the result once, while compiling.
+
+# %%
+def layer_norm_jax(x, gain, bias):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * gain + bias
+
+
+xj, yj, gj, bj = (jnp.asarray(t.float().cpu().numpy(), dtype=jax_type) for t in (x, y, gain, bias))
+aj = jnp.asarray(squares["matmul, large"][0].float().cpu().numpy(), dtype=jax_type)
+programs = {
+    "axpy": (lambda y, x: y + 0.5 * x, yj, xj),
+    "sum": (jnp.sum, xj),
+    "softmax": (jax.nn.softmax, xj),
+    "layer norm": (layer_norm_jax, xj, gj, bj),
+    "GELU": (lambda x: jax.nn.gelu(x, approximate=False), xj),
+    "matrix-vector": (jnp.matmul, xj, gj),
+    "matmul, large": (jnp.matmul, aj, aj),
+}
+rows = {}
+for name, (function, *arrays) in programs.items():
+    program = jax.jit(function)
+    jitted = measure(lambda: program(*arrays), works[name], name=name, budget_s=0.25, min_samples=5)  # noqa: B023
+    best_s, torch_s = bound(works[name], roof).time_s, measured[name].median_s
+    rows[name] = {"bound_s": best_s, "torch_s": torch_s, "JAX_s": jitted.median_s,
+                  "torch / bound": torch_s / best_s, "JAX / bound": jitted.median_s / best_s}  # fmt: skip
+tables.table(rows, columns=list(rows["axpy"]))
+
+# %% [markdown]
+# A ratio near 1 leaves nothing to gain. Large ratios are questions. Who is far off on this device, and what do they
+# have in common?
+#
+# **Takeaway.** The roofline turns "how fast?" into "how far below what is possible?", and the distance is a question
+# with an answer.
+
+# %% [markdown]
+# ## Those that fall short
+#
+# Four causes account for most of the distance. For each we guess, and then prove the guess by removing the cause.
+#
+# **Allocation.** Softmax returns a *new* array. A GPU's allocator keeps freed memory and hands it out again at once. On
+# a CPU a large array comes from the operating system, page by page, each page cleared before we get it. If that is
+# the cause, then a softmax that writes into an array that is there already must be faster.
+
+# %%
+predict("softmax into a new array takes … times as long as into a given one", unit="x", model=1.0)
+target = torch.empty_like(x)
+made = measure_all({"new": lambda: x.softmax(-1), "given": lambda: torch.softmax(x, -1, out=target)}, min_samples=5)
+report("softmax into a new array takes … times as long as into a given one", made["new"] / made["given"])
+
+# %% [markdown]
+# JAX arrays are immutable, so a JAX function always makes a new one, unless its argument is given away, as in the
+# sweep at the beginning. There JAX kept up with torch.
+#
+# **Overhead.** The tiny product lies far below the roof. If the launch is to blame, then many products in *one* call
+# must come at nearly the price of their work alone. We run 256 of them, as a loop and as one batched call.
+
+# %%
+MANY = 256
+batch = random(MANY, TINY, TINY)
+one_call, loop = costs.matmul(TINY, TINY, TINY, DTYPE, batch=MANY), MANY * works["matmul, tiny"]
+predict("a loop over tiny products takes … times as long as one batched call", unit="x",
+        model=bound(loop, roof).time_s / bound(one_call, roof).time_s)  # fmt: skip
+
+tiny = measure_all({"loop": lambda: [m @ m for m in batch], "one call": lambda: batch @ batch})
+report("a loop over tiny products takes … times as long as one batched call", tiny["loop"] / tiny["one call"])
+
+# %% [markdown]
+# **Waste.** A kernel may move more bytes than it uses. Memory is not read by the number. It comes in lines: 64 bytes on
+# most CPUs, sectors of 32 bytes on NVIDIA's GPUs. We add 1 to every eighth number of a buffer. That is an eighth of the
+# work and an eighth of the bytes *used*, so a bound from used bytes promises an eighth of the time.
+
+# %%
+EVERY = 8
+buffer = torch.ones(size(cpu=2**25, gpu=2**29), device=device.torch)
+predict("adding 1 to every eighth number takes … times as long as to all", unit="x", model=1 / EVERY)
+
+sparse = measure_all({"all": lambda: buffer.add_(1), "every eighth": lambda: buffer[::EVERY].add_(1)})
+report("adding 1 to every eighth number takes … times as long as to all", sparse["every eighth"] / sparse["all"])
+
+# %% [markdown]
+# Eight times less work, and the time hardly changes. The count of *used* bytes was the wrong count. A kernel in
+# Triton's interpreter can show the right one, without a clock: each load and store notes the 32-byte sectors that it
+# touches.
+
+# %%
+try:
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def add_one(x, n, every: tl.constexpr, BLOCK: tl.constexpr):
+        i = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)) * every
+        tl.store(x + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
+
+    few, traffic = torch.ones(2**13), {}
+    for every in (1, 2, 4, 8, 16):
+        used = few.numel() // every
+        traffic[f"every {every}"] = count(lambda e=every, u=used: add_one[(-(-u // 256),)](few, few.numel(), e, 256))
+    tables.table(traffic, columns=["bytes", "bytes_moved", "moved_per_used"], caption="8,192 numbers in fp32")
+except (ImportError, RuntimeError) as reason:
+    print(f"Not counted here: {reason}")
+
+# %% [markdown]
+# Up to the width of a sector, every number more that we skip is moved all the same. Past it, whole sectors stay
+# untouched and the waste stops growing. A CPU's line is twice as wide. The true intensity divides by the bytes *moved*,
+# and the point slides to the left until it lies under the slope again.
+#
+# **Chains.** An eager framework runs one kernel for each operation, and each reads its input from memory and writes
+# its output back. So the chain x·σ(x) + x/2 is four kernels, with four times the traffic or more. A compiler fuses
+# them into one, which reads x once. If traffic is the cause, the gain must be the ratio of the bytes.
+
+# %%
+def chain(x):
+    return x * torch.sigmoid(x) + 0.5 * x
+
+
+eager, fused = count(lambda: chain(x)), costs.elementwise(N * N, dtype=DTYPE, flops_per_element=4)
+predict("fusing the chain makes it … times as fast", unit="x", model=eager.bytes / fused.bytes)
+compiled = torch.compile(chain)
+chains = measure_all({"eager": lambda: chain(x), "compiled": lambda: compiled(x)},
+                     {"eager": eager, "compiled": fused}, budget_s=0.6, min_samples=5)  # fmt: skip
+report("fusing the chain makes it … times as fast", chains["eager"] / chains["compiled"])
+tables.table({kernel["name"]: kernel for kernel in eager.rows()}, columns=["launches", "flops", "bytes"])
+
+# %% [markdown]
+# **Takeaway.** Below the roof, ask four questions. Is it the launch? Is it the allocation? Are more bytes moved than
+# used? Are there more kernels than needed? Each has an experiment that removes the cause and watches the time.
+
+# %% [markdown]
+# ## Moving a point
+#
+# An operation that lies under the slope gets faster only if it moves: by more FLOPs for the same bytes, or by fewer
+# bytes for the same FLOPs. Fusing did the second. A smaller number format does it too, and raises the flat roof
+# besides.
+#
+# The first is what batching does. A matrix-vector product reads each weight for one multiplication. With a batch of b
+# vectors it is read once for b of them, so that I ≈ 2b/s until the vectors weigh as much as the matrix. A language
+# model that writes one text reads all its weights for each word. From which batch on would it be bound by arithmetic?
+
+# %%
+def product(b, n=N):
+    return costs.matmul(b, n, n, DTYPE)
+
+
+batches = [4**i for i in range(size(cpu=5, gpu=8))]
+ridge_batch = next((b for b in range(1, 10**5) if product(b).intensity >= roof.ridge(DTYPE)), None)
+predict("a batch of … brings the product of vectors with a matrix to the ridge", model=ridge_batch)
+
+moving = {}
+for b in batches:
+    vectors = random(b, N)
+    moving[f"batch {b:,}"] = measure(lambda v=vectors: v @ x, product(b), budget_s=0.25, min_samples=5)
+plots.roofline(roof, moving, key="batches", title="A batch moves the point from the slope to the flat roof")
+
+# %%
+rates = [m.flops_per_s for m in moving.values()]
+reached = next((i for i, rate in enumerate(rates) if rate >= 0.7 * max(rates)), len(rates) - 1)
+report("a batch of … brings the product of vectors with a matrix to the ridge", batches[reached])
+
+# %% [markdown]
+# (Measured is the first batch of the sweep that reaches seven tenths of the highest rate.) To the left of the ridge all
+# batches take the *same time*: the time to read the matrix. Each vector more is free, which is why a server gathers
+# requests before it multiplies.
+#
+# **Takeaway.** To move a point is the only way to make a bandwidth-bound operation faster: batch, fuse, or shrink the
+# numbers.
+
+# %% [markdown]
+# ## Other chips
+#
+# Nothing in the picture is special to this device. Given two rows of a datasheet we can redo it for any chip. The ridge
+# points of the table, in the dense rate of bf16, differ by less than one would think: in ten years the ceilings rose by
+# orders of magnitude, and rose together.
+
+# %%
+SHOWN = ["a100-sxm4-80gb", "h100-sxm", "h200", "b200", "mi300x", "mi355x", "tpu-v5e", "tpu-v6e", "tpu7x", "gaudi3",
+         "trainium2", "rtx-4090", "m3-ultra"]  # fmt: skip
+rows_of = {row.id: row for row in specs.chips()}
+chosen = {rows_of[name].name: rows_of[name] for name in SHOWN if "bf16" in rows_of[name].flops_per_s}
+decode, prefill = costs.matmul(16, 8192, 8192, "bf16"), costs.matmul(400, 8192, 8192, "bf16")
+plots.bars(
+    {name: row.ridge("bf16") for name, row in chosen.items()}, unit="",
+    marks={"batch 16": decode.intensity, "batch 400": prefill.intensity},
+    title="A product of batch 400 changes sides from chip to chip", y="ridge point in bf16 (FLOP/byte)",
+)  # fmt: skip
+
+# %% [markdown]
+# A chip whose bar ends left of a line is bound by arithmetic there, one whose bar reaches past it by bandwidth. A batch
+# of 16 is bound by bandwidth on all of them. A batch of 400 is not so clear: the same program, with the same bytes and
+# the same FLOPs, wants a faster memory on one chip and faster units on another. So "is it memory-bound?" is no question
+# about a program. It is a question about a program and a chip.
+#
+# Pick a chip, a format and sizes, and drag. Find a layer norm that is bound by arithmetic (there is none). Find the
+# batch at which the product flips, then choose fp8 and see where it flips now.
+
+# %%
+widgets.roofline(roof)
+
+# %% [markdown]
+# ## What we learned
+#
+# 1. Two measured ceilings, β and π, describe a device; their ratio is its ridge point.
+# 2. W/Q describes an operation. Left of the ridge memory is the limit, right of it arithmetic.
+# 3. The bound is max(t₀, Q/β, W/π): a minute on paper, for any operation on any chip.
+# 4. Below the bound look for launches, wasted bytes and unfused kernels, and prove the cause by removing it.
+# 5. Batching, fusing and smaller formats move the point. Nothing else makes a bandwidth-bound operation faster.
+
+# %% [markdown]
+# ## Go further
+#
+# * The lab of this series, [lab1_timer](../../labs/s1_measurement/lab1_timer.ipynb), and the unit before this one,
+#   [What does a step cost?](u1_step_cost.ipynb).
+# * Williams, Waterman and Patterson, *Roofline: An Insightful Visual Performance Model*, CACM 52(4), 2009: the paper
+#   that drew the picture.
+# * Ilic, Pratas and Sousa, *Cache-Aware Roofline Model*, IEEE Computer Architecture Letters 13(1), 2014; Yang, Kurth
+#   and Williams, *Hierarchical Roofline Analysis for GPUs*, CCPE 32(20), 2020: one roof for each level of memory.
+# * Ivanov et al., *Data Movement Is All You Need*, MLSys 2021: the same question for a whole transformer.
+# * The datasheets behind every number of the chip table are named in its rows: `specs.chip("h200").source`.

@@ -1,0 +1,106 @@
+"""How can the Triton interpreter be made right in bf16, where it silently is not?
+
+The interpreter keeps bf16 values as their 16 bits in integers, and NumPy then adds the bits. While a count runs,
+bf16 values are kept in fp32 and rounded to the nearest bf16 (ties to even) after each operation instead.
+
+>>> float(round_bf16(np.float32([1.00390625]))[0]), float(round_bf16(np.float32([1.01171875]))[0])  # two ties
+(1.0, 1.015625)
+>>> float(from_bits(to_bits(np.float32([-2.5])))[0])
+-2.5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["from_bits", "is_bf16", "patches", "round_bf16", "rounded", "to_bits"]
+
+
+def round_bf16(values: np.ndarray) -> np.ndarray:
+    """Round fp32 values to the nearest bf16, ties to even, and keep them in fp32; NaN stays NaN."""
+    values = np.ascontiguousarray(values, dtype=np.float32)
+    bits = values.view(np.uint32)
+    with np.errstate(over="ignore"):
+        up = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    nearest = np.where(np.isnan(values), bits | np.uint32(0x00400000), up) & np.uint32(0xFFFF0000)
+    return nearest.view(np.float32)
+
+
+def to_bits(values: np.ndarray) -> np.ndarray:
+    """Return the 16 bits of the nearest bf16 of each value."""
+    return (round_bf16(values).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+
+
+def from_bits(bits: np.ndarray) -> np.ndarray:
+    """Return bf16 values, given by their 16 bits, in fp32."""
+    return (np.ascontiguousarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def is_bf16(dtype: Any) -> bool:
+    """Whether a Triton dtype is bf16 or a block of it (by name: comparing dtypes is slow, and this is asked often)."""
+    return dtype.scalar.name == "bf16"
+
+
+def rounded(handle: Any) -> Any:
+    """Round what a handle of the interpreter holds if it stands for bf16."""
+    if getattr(handle, "dtype", None) is not None and is_bf16(handle.dtype):
+        handle.data = round_bf16(handle.data)
+    return handle
+
+
+def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Return what to put where in `triton.runtime.interpreter`: (owner, attribute, replacement)."""
+    import triton.language as tl
+
+    builder = interpreter.InterpreterBuilder
+    np_dtype, fits, convert = (
+        interpreter._get_np_dtype, interpreter._validate_np_data_size, interpreter._convert_float,
+    )  # fmt: skip
+    cast, bitcast, absolute = builder.cast_impl, builder.create_bitcast, builder.create_fabs
+
+    def get_np_dtype(dtype: Any) -> Any:
+        return np.dtype(np.float32) if is_bf16(dtype) else np_dtype(dtype)
+
+    def validate(data: Any, dtype: Any) -> bool:
+        if is_bf16(dtype):
+            return data.dtype == np.float32
+        return fits(data, dtype)
+
+    def convert_float(data: Any, source: Any, target: Any, mode: Any) -> Any:
+        if source == tl.bfloat16:
+            if target in (tl.bfloat16, tl.float32):
+                return np.ascontiguousarray(data, dtype=np.float32)
+            return convert(np.ascontiguousarray(data, dtype=np.float32), tl.float32, target, mode)
+        if target == tl.bfloat16:
+            if data.dtype.kind != "f":  # fp8, kept as bits
+                data = convert(data, source, tl.float32, mode).view(np.float32)
+            return round_bf16(data)
+        return convert(data, source, target, mode)
+
+    def cast_impl(self: Any, source: Any, target: Any) -> Any:
+        return rounded(cast(self, source, target))
+
+    def create_bitcast(self: Any, source: Any, target: Any) -> Any:
+        if source.dtype.scalar == target.scalar or tl.bfloat16 not in (source.dtype.scalar, target.scalar):
+            return bitcast(self, source, target)
+        if target.scalar == tl.bfloat16:
+            return interpreter.TensorHandle(from_bits(source.data.view(np.uint16)), target.scalar)
+        return interpreter.TensorHandle(to_bits(source.data).view(np_dtype(target)), target.scalar)
+
+    def create_fabs(self: Any, value: Any) -> Any:
+        if is_bf16(value.dtype):
+            return interpreter.TensorHandle(np.abs(value.data), value.dtype.scalar)
+        return absolute(self, value)
+
+    return [
+        (interpreter, "_get_np_dtype", get_np_dtype),
+        (interpreter, "_validate_np_data_size", validate),
+        (interpreter, "_convert_float", convert_float),
+        (builder, "cast_impl", cast_impl),
+        (builder, "create_bitcast", create_bitcast),
+        (builder, "create_fabs", create_fabs),
+    ]

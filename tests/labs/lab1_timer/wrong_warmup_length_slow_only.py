@@ -1,0 +1,11 @@
+"""Thinks that warm-up is always slow: a fast start counts as steady."""
+
+
+# %% exercise="warmup_length"
+def warmup_length(times_s, tolerance=0.1, run=3):
+    steady = median(times_s[len(times_s) // 2 :])
+    near = [t <= (1 + tolerance) * steady for t in times_s]
+    for start in range(len(near) - run + 1):
+        if all(near[start : start + run]):
+            return start
+    return len(times_s)

@@ -1,0 +1,132 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rooflab import costs
+from rooflab.counters import count
+from rooflab.counters.jax_programs import kernel_names
+
+X = jnp.ones((256, 128))
+W = jnp.ones((128, 64))
+
+
+@pytest.mark.parametrize("call", ["arguments", "closure", "jitted", "jitted closure", "jit in a lambda"])
+def test_matmul_agrees_with_costs_wherever_its_arrays_come_from(call):
+    jitted = jax.jit(lambda: X @ W)
+    functions = {
+        "arguments": (lambda a, b: a @ b, X, W),
+        "closure": (lambda: X @ W,),
+        "jitted": (jax.jit(jnp.matmul), X, W),
+        "jitted closure": (jitted,),
+        "jit in a lambda": (lambda: jitted(),),
+    }
+    found, least = count(*functions[call]), costs.matmul(256, 64, 128, "fp32")
+    assert found.world == "jax"
+    assert (found.flops, found.bytes_read, found.bytes_written) == (least.flops, least.bytes_read, least.bytes_written)
+    assert (found.launches, found.dtype, found.peak_bytes) == (1, "fp32", least.bytes)
+
+
+def test_elementwise_fuses_into_one_kernel():
+    found, least = count(lambda a, b: 2.0 * a + b, X, X + 1), costs.axpy(X.size, "fp32")
+    assert (found.flops, found.bytes, found.launches) == (least.flops, least.bytes, 1)
+
+
+def test_softmax_has_about_the_flops_of_costs_but_rereads():
+    found, least = count(jax.nn.softmax, X), costs.softmax(256, 128, "fp32")
+    assert found.flops == pytest.approx(least.flops, rel=0.01)
+    assert found.bytes > least.bytes
+
+
+def test_scan_counts_every_turn():
+    layers = jnp.ones((10, 128, 128))
+
+    def deep(h, ws):
+        return jax.lax.scan(lambda h, w: (h @ w, None), h, ws)[0]
+
+    def deeper(h, ws):
+        return jax.lax.scan(lambda h, _: (deep(h, ws), None), h, length=3)[0]
+
+    assert count(deep, X, layers).flops == pytest.approx(10 * 2 * 256 * 128 * 128, rel=1e-3)
+    assert count(deeper, X, layers).flops == pytest.approx(30 * 2 * 256 * 128 * 128, rel=1e-3)
+    assert count(deep, X, layers).launches >= 10
+
+
+def test_loop_of_unknown_length_is_said():
+    found = count(lambda a: jax.lax.while_loop(lambda v: v.sum() > 0, lambda v: v - 1.0, a), X)
+    assert "while loop of unknown length" in found.describe()
+
+
+def test_gradient_costs_two_products_more():
+    found = count(jax.grad(lambda w: ((X @ w) ** 2).sum()), W)
+    product = 2 * 256 * 128 * 64
+    assert 2 * product <= found.flops < 2.1 * product
+
+
+@jax.custom_vjp
+def double(a):
+    return 2.0 * a
+
+
+double.defvjp(lambda a: (2.0 * a, None), lambda _, g: (2.0 * g,))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: double(a).sum(),
+        jax.grad(lambda a: double(a).sum()),
+        jax.grad(jax.checkpoint(lambda a: jnp.sin(jnp.sin(a)).sum())),
+        lambda a: jax.lax.cond(a.sum() > 0, lambda v: v * 2, lambda v: v + 1, a),
+        lambda a: jax.vmap(lambda row: row / row.sum())(a),
+    ],
+)
+def test_transformations_survive(function):
+    found = count(function, X)
+    assert found.bytes > 0
+    assert found.launches >= 1
+
+
+def test_static_arguments_and_numpy_arrays():
+    found = count(lambda a, n: jnp.sum(a.reshape(n, -1), 0), np.ones((8, 8), np.float32), 4)
+    assert (found.flops, found.bytes_read, found.bytes_written) == (48, 256, 64)
+
+
+def test_function_that_only_returns_jax_is_found_out():
+    def late():
+        import jax.numpy as np
+
+        return np.ones((8, 8)) @ np.ones((8, 8))
+
+    assert count(late).world == "jax"
+    assert count(late, world="jax").flops == 2 * 8**3
+
+
+def test_bf16_and_name():
+    found = count(lambda: X.astype(jnp.bfloat16) @ W.astype(jnp.bfloat16), name="product")
+    assert (found.dtype, found.name) == ("bf16", "product")
+
+
+def test_errors_come_through_and_no_work_is_said():
+    def broken(a):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        count(broken, X)
+    with pytest.raises(ValueError, match="count saw no work"):
+        count(lambda: None, world="jax")
+
+
+def test_kernel_names_skip_what_starts_no_kernel():
+    hlo = """%fused (p: f32[4]) -> f32[4] {
+  ROOT %n.1 = f32[4]{0} negate(%p)
+}
+ENTRY %main (p: f32[4]) -> (f32[4], f32[]) {
+  %p = f32[4]{0} parameter(0)
+  %c = f32[] constant(1)
+  %fusion.12 = f32[4]{0} fusion(%p), kind=kLoop, calls=%fused
+  %cublas.3.0 = (f32[4]{0}, s8[512]{0}) custom-call(%p), custom_call_target="x"
+  ROOT %t = (f32[4]{0}, f32[]) tuple(%fusion.12, %c)
+}
+"""
+    assert kernel_names(hlo) == ["fusion", "cublas"]
