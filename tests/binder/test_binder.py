@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# One environment for all of them, so one worker.
+pytestmark = pytest.mark.xdist_group("binder")
+
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".artifacts" / "repo2docker"
 REPO2DOCKER = "jupyter-repo2docker==2026.4.0"

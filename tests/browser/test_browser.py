@@ -1,6 +1,10 @@
 """A reader and a student in a real JupyterLab: nothing breaks, dragging moves the figure, Validate tells the truth."""
 
+import pytest
 from playwright.sync_api import expect
+
+# One server for all of them, so one worker.
+pytestmark = pytest.mark.xdist_group("browser")
 
 UNIT = "chapters/s1_measurement/u2_roofline.ipynb"
 LAB = "s1_measurement/lab1_timer.ipynb"
@@ -29,7 +33,7 @@ def test_a_unit_runs_and_its_widget_follows_the_mouse(jupyterlab, notebook_page)
     expect(explorer.locator("img").first).to_be_visible(timeout=30_000)
     before, said = page.image(explorer), explorer.locator("[role=status]").inner_text()
     page.screenshot("u2_roofline_before")
-    page.drag_first_slider(explorer, -120)
+    page.drag_first_slider(explorer, 120)
     expect(explorer.locator("[role=status]")).not_to_have_text(said, timeout=30_000)
     page.page.wait_for_timeout(1000)
     after = page.image(explorer)

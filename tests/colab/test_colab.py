@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+# One environment for all of them, so one worker.
+pytestmark = pytest.mark.xdist_group("colab")
+
 HERE = Path(__file__).resolve().parent
 IMAGES = ("cpu", "gpu", "tpu")
 PYTHON = "3.13"
