@@ -158,7 +158,7 @@ def named_clock(clock: str | Clock) -> Clock:
     return kinds[clock]()
 
 
-def cache_flusher() -> Callable[[], None]:
+def cache_flusher() -> Callable[[], Any]:
     """A function that replaces what the caches of this process's device hold, by writing twice their size."""
     from .device import find_device
 
@@ -169,7 +169,7 @@ def cache_flusher() -> Callable[[], None]:
         import torch
 
         buffer = torch.empty(nbytes, dtype=torch.uint8, device=device.torch)
-        return lambda: buffer.zero_() and None
+        return buffer.zero_
     import numpy as np
 
     host = np.zeros(nbytes, dtype=np.uint8)

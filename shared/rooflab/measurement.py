@@ -259,24 +259,30 @@ def _prepare(
     pause(call(0))
     first_call_s = now() - start
     run = clock.bind(call)
-    steady = _warm_up(run)
+    _warm_up(run)
     if calls is None:
-        shortest = max(SAMPLE_S, 100 * clock.resolution_s)
-        calls = max(1, min(10_000, math.ceil(shortest / max(steady, 1e-9))))
+        calls = _calls_that_last(run, max(SAMPLE_S, 100 * clock.resolution_s))
     if inputs is not None:
         calls = -(-calls // len(inputs)) * len(inputs)  # every sample sees each input equally often
     return _Candidate(name, run, work, first_call_s, calls)
 
 
-def _warm_up(run: Callable[[int], float], agree: float = 0.2, at_most: int = 10) -> float:
-    """Call until two single calls in a row agree; returns the faster of the last two, in seconds."""
+def _calls_that_last(run: Callable[[int], float], shortest_s: float) -> int:
+    """How many calls make a sample of ``shortest_s``; found by doubling, since a single call is mostly waiting."""
+    calls = 1
+    while run(calls) < shortest_s and calls < 2**14:
+        calls *= 2
+    return calls
+
+
+def _warm_up(run: Callable[[int], float], agree: float = 0.2, at_most: int = 10) -> None:
+    """Call until two single calls in a row agree, or ``at_most`` times."""
     times = [run(1)]
     while len(times) < at_most:
         times.append(run(1))
         before, last = next(pairwise(times[-2:]))
         if abs(last - before) <= agree * min(last, before):
             break
-    return min(times[-2:])
 
 
 def _finish(candidate: _Candidate, clock: Clock, settle: float, cold: bool) -> Measurement:
