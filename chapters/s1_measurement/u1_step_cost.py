@@ -459,10 +459,12 @@ plots.curves(
 # %% [markdown]
 # All three lines have the shape of the model: flat, then rising with the batch. They differ where the model is
 # silent. The eager step starts far above its sum of t₀: our t₀ is the price of one bare call, and a training step
-# pays for the autograd graph, the optimizer's bookkeeping and Python between the kernels as well. The compiled and the
-# jitted step launch fewer kernels from fewer lines of Python, so they start lower, and they leave the plateau
-# *earlier*, because there is less overhead to hide in. At the largest batch the three approach each other: there the
-# device is the limit, and no compiler makes a matrix product cheaper than its FLOPs.
+# pays for the autograd graph, the optimizer's bookkeeping and Python between the kernels as well. `torch.compile` was
+# given the loss only. It fuses kernels there, but the backward pass still goes through autograd, the optimizer through
+# Python, and each call first checks that the compiled code still applies. So it may win little at batch 1, or nothing.
+# JAX hands the device *one* program for the whole step. It starts lowest, and it leaves the plateau *earliest*,
+# because there is less overhead to hide in. At the largest batch the three approach each other: there the device is
+# the limit, and no compiler makes a matrix product cheaper than its FLOPs.
 #
 # Did the model list the right kernels? We count them, without a clock.
 
