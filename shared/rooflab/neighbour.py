@@ -60,7 +60,7 @@ def _spin_gpu(gone: threading.Event, _: Any) -> None:
 
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        a = torch.randn(4096, 4096, device="cuda")
+        a = torch.randn(2048, 2048, device="cuda")
         while not gone.is_set():
             a @ a
             stream.synchronize()  # waits without holding the interpreter's lock
