@@ -76,7 +76,7 @@ class Settings:
     neighbour_factor: float = 1.5
     memory_bytes_per_s: float = 1e12
     cache_bytes: int = 0
-    cache_bytes_per_s: float = 4e12
+    cache_bytes_per_s: float = 4e12  # not a chip
     resolution_ns: int = 1
     seed: int = 0
     max_launches: int = 100_000
