@@ -130,3 +130,17 @@ def _get(url):
     request = urllib.request.Request(url, headers={"Authorization": "token secret"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
+
+
+def test_kernels_find_the_package_of_a_checkout_that_is_not_installed(tmp_path):
+    code = (
+        "import subprocess, sys\n"
+        "from traitlets.config.loader import PyFileConfigLoader\n"
+        "PyFileConfigLoader('nbgrader_config.py', path=sys.argv[1]).load_config()\n"
+        "subprocess.run([sys.executable, '-c', 'import rooflab'], check=True)\n"
+    )
+    env = {name: value for name, value in courses.environment(tmp_path).items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, courses.ROOT], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -199,7 +199,7 @@ def test_problems_of_all_scripts_are_told_together(course):
     edit(course, LAB, 'hidden="middle"', 'hidden="midle"')
     told = "\n".join(build.check(build.sources(course), course))
     assert "u1_demo.py:14: the code cell is no valid Python ('(' was never closed in line 3 of the cell)." in told
-    assert "lab1_demo.py:39: hidden=\"midle\" names no exercise above it; expected one of ['middle']." in told
+    assert "lab1_demo.py:40: hidden=\"midle\" names no exercise above it; expected one of ['middle']." in told
     assert 'exercise "middle" has no hidden check' in told
 
 
