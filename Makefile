@@ -15,7 +15,7 @@ lab: .venv/.ready  ## open JupyterLab at the map of the book
 	@.venv/bin/jupyter lab --ServerApp.root_dir=. chapters/index.ipynb
 
 test: .venv/.ready  ## all tests
-	@.venv/bin/python tools/test_setup.py && .venv/bin/python -m pytest -n 2
+	@.venv/bin/python tools/test_setup.py && .venv/bin/python -m pytest -n 2 --dist loadgroup --timeout 600
 
 check: .venv/.ready  ## within half a minute: generated files, layout rules, ruff, types
 	@.venv/bin/python tools/check.py

@@ -51,7 +51,6 @@ if "google.colab" in sys.modules:
 
 # %%
 import math
-import os
 import time
 from statistics import median
 
@@ -78,7 +77,7 @@ def connect(settings):
 # Three launches of a kernel that takes 40 µs. We read the clock twice: right after the launches, and again after a
 # wait. Before you run the cell: what does the first reading say?
 
-# %%
+# %% tags=["demo"]
 machine = connect({"kernels": {"work": 40_000}})
 for _ in range(3):
     machine.launch("work")
@@ -91,7 +90,7 @@ print(f"per call, without a wait: {early_s / 3 * 1e6:5.1f} µs\nper call, with a
 # The first number is no time of the kernel. It is the time that the host needs to *ask* for the kernel. The machine
 # keeps a log of what happened, and the log shows why.
 
-# %%
+# %% tags=["demo"]
 launches = [event for event in machine.log if event[0] == "launch"]
 alt = "Timeline. Three short launches on the host; then three long kernels on the device, one after the other."
 with plots.figure(
@@ -109,7 +108,7 @@ with plots.figure(
 # The second trap sits in the clock itself. Clocks move in steps, and some steps are longer than the kernel. We time
 # batches of calls, each with one wait at its end, on a clock with a step of 100 µs.
 
-# %%
+# %% tags=["demo"]
 print("calls   lasts (µs)   per call (µs)")
 for calls in (1, 4, 16, 64, 256, 1024):
     machine = connect({"kernels": {"work": 40_000}, "resolution_ns": 100_000})
@@ -239,7 +238,7 @@ check.close(time_call(deepcopy(coarse), 10e-3), expected, rtol=0.011,
 # the fastest, caches and pages fill. And not every warm-up is slow: a cold chip runs at a higher clock until it gets
 # hot. Here are the first forty calls on three machines.
 
-# %%
+# %% tags=["demo"]
 STARTS = {
     "compiles and tunes": {"compile_ns": 300_000, "tune_factors": [3, 2.2, 1.01, 2.8, 1.9, 1.6], "seed": 1},
     "cold chip": {"drift_per_call": 0.03, "drift_limit": 1.5, "seed": 2},
@@ -360,7 +359,7 @@ for short, length in (([3.0, 1.0, 1.01], 3), ([1.0, 1.0, 1.0, 2.0, 1.0], 0), ([2
 # %% [markdown]
 # Your rule on the three machines of the figure:
 
-# %%
+# %% tags=["demo"]
 for name, settings in STARTS.items():
     print(f"{name:20} discard {warmup_length(first_calls(settings)):2} of 40 calls")
 
@@ -373,7 +372,7 @@ for name, settings in STARTS.items():
 # The samples that are left still differ. Which single number stands for them? On the machine below, every seventh
 # call meets a hiccup (the operating system does something else), and now and then a call is an outlier.
 
-# %%
+# %% tags=["demo"]
 noisy = {"jitter": 0.15, "hiccup_every": 7, "hiccup_ns": 60_000, "outlier_share": 0.01, "outlier_factor": 12, "seed": 4}
 machine = connect(noisy)
 for _ in range(1000):
@@ -461,7 +460,7 @@ for count, noise in ((1, 0.5), (2, 0.5), (9, 0.02), (10, 1.0), (37, 0.04), (200,
 # measurement a hundred times, each on a machine with another seed, and see how far the medians lie apart.
 
 
-# %%
+# %% tags=["demo"]
 def many_medians(settings, samples, runs=100):
     """Return the medians (µs) that so many runs would report, each from so many samples."""
     medians = []
@@ -618,7 +617,7 @@ for cap in (6, 13, draw.randrange(40, 90)):
 # often the interval holds the true median. The noise is $j u^2$ with $u$ uniform in $[0, 1)$, so the true median is
 # at $j / 4$.
 
-# %%
+# %% tags=["demo"]
 JITTER = 0.3
 truth_s = 5e-6 + 100e-6 * (1 + JITTER / 4) + 3e-6  # launch, kernel, wait
 results = [settle({"jitter": JITTER, "seed": seed}, 0.07, 200) for seed in range(400)]
@@ -640,7 +639,7 @@ print(f"{holds / len(results):.0%} of the intervals hold the true median; they t
 # 97 µs. But the chip is heating up, and its clock decays with every call. We run all of `a`, then all of `b`; and on
 # a second machine of the same kind both in alternation.
 
-# %%
+# %% tags=["demo"]
 pair = {"kernels": {"a": 100_000, "b": 97_000}, "drift_per_call": 2e-3, "jitter": 0.02, "seed": 5}
 schedules = {"one after the other": "a" * 40 + "b" * 40, "interleaved": "abba" * 20}
 alt = "Two panels. One after the other: the dots of b lie above those of a. Interleaved: b lies below a throughout."
@@ -773,7 +772,7 @@ for lead, faster in ((1.02, "b"), (0.98, "a"), (1.0, "neither")):
 # %% [markdown]
 # On the machine of the figure, where `b` takes 97 µs and `a` 100 µs before the launch and the wait are added:
 
-# %%
+# %% tags=["demo"]
 print(f"the truth:      {(100 + 5 + 3) / (97 + 5 + 3):.3f}")
 result = compare(pair, 40)
 print(f"your timer:     {result['speedup']:.3f} (p20 to p80: {result['p20']:.3f} to {result['p80']:.3f})")
@@ -787,7 +786,7 @@ print(f"your timer:     {result['speedup']:.3f} (p20 to p80: {result['p20']:.3f}
 # A copy moves a known number of bytes. Bytes over time is a bandwidth, and the data sheet says what the memory can do
 # at most: 500 GB/s on this machine. We copy buffers of growing size, each of them twenty times.
 
-# %%
+# %% tags=["demo"]
 MEMORY = {"kernels": {"copy": 0}, "memory_bytes_per_ns": 470, "cache_bytes": 64 << 20, "cache_bytes_per_ns": 3000}
 LIMIT = 500 * GB_PER_S
 sizes = [1 << k for k in range(20, 31)]
@@ -954,7 +953,7 @@ for settings, limit, hint in (
 # %% [markdown]
 # Your sweep on the machine of the figure, with 64 MiB a call:
 
-# %%
+# %% tags=["demo"]
 found = bandwidth({**MEMORY, "kernel_bytes": {"copy": 64 << 20}}, 64 << 20, LIMIT)
 for k, rate in enumerate(found["rates"]):
     verdict = "impossible" if rate > LIMIT else "possible"
@@ -970,7 +969,7 @@ print(f"believable: {found['believable']}")
 # A colleague has rewritten a kernel and sends you this benchmark and its output. You may run it, and you may use
 # everything that you have written on `COLLEAGUE`.
 
-# %%
+# %% tags=["demo"]
 COLLEAGUE = {
     "kernels": {"a": 46_000, "b": 44_000}, "kernel_bytes": {"a": 40_000_000, "b": 40_000_000},
     "cache_bytes": 50_000_000, "compile_ns": 27_000_000, "drift_per_call": 1e-4, "drift_limit": 1.2,
@@ -1057,7 +1056,7 @@ print(f"compare, old against new: {compare(COLLEAGUE, 40)}")
 # Your functions know three calls. Whatever offers them is a machine. Here is the device on which this notebook runs,
 # with a matrix product as its kernel.
 
-# %%
+# %% tags=["demo"]
 device = find_device()
 show_device(device)
 
@@ -1099,11 +1098,9 @@ MACHINES["real"] = RealMachine
 # Before you run the next cell: will the launch return before the product is done? On a GPU it will, and with JAX it
 # will everywhere. PyTorch on a CPU computes before it returns.
 
-# %%
+# %% tags=["demo"]
 N = size(cpu=512, gpu=4096)
 frameworks = [name for name, there in (("torch", device.torch), ("jax", device.jax)) if there] or ["numpy"]
-if os.environ.get("NBGRADER_EXECUTION"):
-    frameworks = []  # nothing here is graded
 for framework in frameworks:
     here = {"machine": "real", "framework": framework, "n": N}
     machine, reference = connect(here), measure(product(framework, N), name="rooflab.measure")
