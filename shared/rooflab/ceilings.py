@@ -19,6 +19,7 @@ from .costs import matmul
 from .device import Device, find_device
 from .measurement import Measurement, measure, measure_all
 from .roofline import Ceilings
+from .shortage import clear_shortage
 
 __all__ = ["copy_size", "matmul_call", "matmul_rate", "matmul_size", "measured_ceilings"]
 
@@ -35,16 +36,31 @@ def measured_ceilings(
         device: default: the one that is there.
         fresh: measure again.
         say: called with a few words before each measurement, for progress.
+
+    Raises:
+        OutOfMemory: the device has no room for the arrays; nothing is kept then.
+        RuntimeError: what is installed multiplies in none of the device's formats.
     """
     device = device or find_device()
     name = f"ceilings/{device.slug}.json"
     key = {"device": device.name, "versions": {k: device.versions.get(k, "") for k in ("torch", "jax")}}
-    kept = state.read_json(name)
-    if not fresh and isinstance(kept, dict) and kept.get("key") == key:
-        return Ceilings.from_dict(kept["ceilings"])
+    kept = None if fresh else _kept(name, key)
+    if kept is not None:
+        return kept
     found = _measure(device, say or (lambda _: None))
     state.write_json(name, {"key": key, "ceilings": found.to_dict()})
     return found
+
+
+def _kept(name: str, key: Mapping[str, Any]) -> Ceilings | None:
+    """What the cache holds for this key; None where it holds nothing, or nothing that makes sense."""
+    kept = state.read_json(name, {})
+    if kept.get("key") != key:
+        return None
+    try:
+        return Ceilings.from_dict(kept["ceilings"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def copy_size(*, memory_bytes: float, cache_bytes: float, accelerator: bool) -> int:
@@ -62,16 +78,34 @@ def matmul_size(device: Device, fmt: str) -> int:
 
 def _measure(device: Device, say: Callable[[str], None]) -> Ceilings:
     say("memory bandwidth")
-    bandwidth = _bandwidth(device)
-    rates: dict[str, float] = {}
-    for fmt in FORMATS:
-        if device.supports(fmt) and matmul_call(device, fmt, 16) is not None:
-            say(f"matmul rate in {fmt}")
-            rates[fmt] = matmul_rate(device, fmt, matmul_size(device, fmt)).flops_per_s
+    with clear_shortage("measuring the memory bandwidth"):
+        bandwidth = _bandwidth(device)
+    rates = _rates(device, say)
     say("cost of a launch")
     launch_s = _launch(device).median_s
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return Ceilings(bandwidth, rates, launch_s=launch_s, label=device.name, measured=True, date=today)
+
+
+def _rates(device: Device, say: Callable[[str], None]) -> dict[str, float]:
+    """The matmul rate of each format that the device has and that what is installed multiplies."""
+    rates: dict[str, float] = {}
+    refused = ""
+    for fmt in FORMATS:
+        if not device.supports(fmt):
+            continue
+        say(f"matmul rate in {fmt}")
+        try:
+            with clear_shortage(f"measuring the matmul rate in {fmt}"):
+                if matmul_call(device, fmt, 16) is not None:
+                    rates[fmt] = matmul_rate(device, fmt, matmul_size(device, fmt)).flops_per_s
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            # A library may lack a product that the hardware has: fp8 came years after its chips.
+            refused = f"{fmt} is left out: {(str(error) or type(error).__name__).splitlines()[0]}"
+            say(refused)
+    if not rates:
+        raise RuntimeError(f"No format could be multiplied on {device.name}; {refused or 'none is supported'}.")
+    return rates
 
 
 def matmul_rate(device: Device, fmt: str, n: int) -> Measurement:
@@ -177,16 +211,14 @@ def _torch_matmul(device: Device, fmt: str, n: int) -> Callable[[], Any] | None:
 
     dtypes: Mapping[str, Any] = {"fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32,
                                  "fp16": torch.float16, "bf16": torch.bfloat16}  # fmt: skip
+    if fmt not in (*dtypes, "fp8") or (fmt in ("tf32", "fp8") and device.kind != "cuda"):
+        return None
     # Random data: zeros switch fewer transistors, and the clock goes up with the power saved.
     a, b = (torch.randn(n, n, device=device.torch, dtype=dtypes.get(fmt, torch.float32)) for _ in range(2))
     if fmt == "fp8":
-        if device.kind != "cuda":
-            return None
         one = torch.ones((), device=device.torch)
         a8, b8 = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t()
         return lambda: torch._scaled_mm(a8, b8, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
-    if fmt not in dtypes:
-        return None
     if device.kind != "cuda" or fmt not in ("fp32", "tf32"):
         return lambda: a @ b
     precision = "high" if fmt == "tf32" else "highest"

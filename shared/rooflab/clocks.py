@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ["Clock", "EventClock", "GraphClock", "HostClock", "cache_flusher", "named_clock", "wait"]
+__all__ = ["Clock", "EventClock", "GraphClock", "HostClock", "cache_flusher", "made_by_jax", "named_clock", "wait"]
 
 # A bound function takes the number of the call, so that it can rotate through inputs.
 Call = Callable[[int], Any]
@@ -50,19 +50,29 @@ def wait(value: Any = None) -> None:
             torch.mps.synchronize()
 
 
+def made_by_jax(value: Any) -> bool:
+    """Whether there is a JAX array anywhere in ``value``: work that torch's streams and events do not see."""
+    jax = sys.modules.get("jax")
+    return jax is not None and any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value))
+
+
 class HostClock:
     """The host's clock, read before the first call and after the device has finished the last.
 
     Args:
         now: seconds since any fixed moment; replaced in tests by a fake machine's clock.
-        wait: takes the last call's result and returns when it is there.
+        wait: takes the last call's result and returns when it is there. A device works in order, so the calls before
+            it are done too.
+        resolution_s: the smallest step of ``now``.
     """
 
     name = "host"
 
-    def __init__(self, now: Callable[[], float] = time.perf_counter, wait: Callable[[Any], None] = wait) -> None:
+    def __init__(self, now: Callable[[], float] = time.perf_counter, wait: Callable[[Any], None] = wait, *,
+                 resolution_s: float | None = None) -> None:  # fmt: skip
         self.now, self.wait = now, wait
-        self.resolution_s = time.get_clock_info("perf_counter").resolution if now is time.perf_counter else 0.0
+        own = time.get_clock_info("perf_counter").resolution if now is time.perf_counter else 0.0
+        self.resolution_s = own if resolution_s is None else resolution_s
 
     def bind(self, call: Call) -> Run:
         """Prepare a function; nothing runs yet."""
@@ -141,10 +151,12 @@ class GraphClock:
 
 
 def _torch_with_gpu(what: str) -> Any:
-    import torch
-
-    if not torch.cuda.is_available():
-        raise RuntimeError(f"{what} need a CUDA or ROCm device that torch sees; use clock='host' here.")
+    try:
+        import torch
+    except ImportError:
+        torch = None
+    if torch is None or not torch.cuda.is_available():
+        raise RuntimeError(f"Timing by {what} needs a CUDA or ROCm device that torch sees; use clock='host' here.")
     return torch
 
 
@@ -158,19 +170,35 @@ def named_clock(clock: str | Clock) -> Clock:
     return kinds[clock]()
 
 
-def cache_flusher() -> Callable[[], Any]:
+def cache_flusher() -> Callable[[], None]:
     """A function that replaces what the caches of this process's device hold, by writing twice their size."""
     from .device import find_device
 
     device = find_device()
-    # Unknown cache sizes are taken as 128 MiB, beyond the last level of any chip in the table but a few.
-    nbytes = int(2 * (device.cache_bytes or 64 * 2**20))
+    nbytes = int(2 * (device.cache_bytes or 64 * 2**20))  # an unknown cache is taken for one of 64 MiB
     if device.torch in ("cuda", "mps"):
         import torch
 
         buffer = torch.empty(nbytes, dtype=torch.uint8, device=device.torch)
-        return buffer.zero_
-    import numpy as np
 
-    host = np.zeros(nbytes, dtype=np.uint8)
-    return lambda: host.fill(1)
+        def flush() -> None:
+            buffer.zero_()
+
+    elif device.is_accelerator and device.jax is not None:
+        import jax
+        import jax.numpy as jnp
+
+        write = jax.jit(lambda value: jnp.full(nbytes, value, dtype=jnp.uint8))
+
+        def flush() -> None:
+            jax.block_until_ready(write(1))
+
+    else:
+        import numpy as np
+
+        host = np.zeros(nbytes, dtype=np.uint8)
+
+        def flush() -> None:
+            host.fill(1)
+
+    return flush

@@ -10,17 +10,19 @@ One probe, one frozen answer. It is printed first in every notebook, and it neve
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .probe import Facts, look
 from .specs import Chip, find_chip
-from .units import format_si
+from .units import format_name, format_si
 
 if TYPE_CHECKING:
     from .clocks import Clock
@@ -33,8 +35,9 @@ T = TypeVar("T")
 # instructions"). fp16 came with Volta, int8 with Turing, bf16 and TF32 with Ampere, fp8 with Ada, fp4 with Blackwell.
 _SINCE_CAPABILITY = {
     "fp64": (1, 3), "fp32": (1, 0), "fp16": (7, 0), "int8": (7, 5), "bf16": (8, 0), "tf32": (8, 0), "fp8": (8, 9),
-    "fp6": (10, 0), "fp4": (10, 0),
+    "fp6": (10, 0), "fp4": (10, 0), "int4": (7, 5),
 }  # fmt: skip
+_UNTIL_CAPABILITY = {"int4": (9, 0)}  # Hopper dropped it
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,15 @@ class Device:
     cache_bytes: float = 0.0
     capability: tuple[int, int] = (0, 0)
     cpu_flags: frozenset[str] = field(default=frozenset(), repr=False)
-    versions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    versions: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _restore, (values | {"versions": dict(self.versions)},)  # a mapping proxy cannot be pickled
 
     @property
     def is_accelerator(self) -> bool:
@@ -84,12 +94,18 @@ class Device:
     def slug(self) -> str:
         """Its name as a folder: "nvidia-h200"."""
         plain = re.sub(r"\((r|tm)\)|\bcpu\b|@.*$", " ", self.name.lower())
-        return re.sub(r"[^a-z0-9]+", "-", plain).strip("-") + ("-cpu" if self.kind == "cpu" else "")
+        parts = (re.sub(r"[^a-z0-9]+", "-", plain).strip("-"), "cpu" if self.kind == "cpu" else "")
+        return "-".join(part for part in parts if part) or self.kind
 
     def supports(self, fmt: str) -> bool:
-        """Whether the hardware multiplies matrices in this format (and not only emulates it)."""
-        if self.kind == "cuda":
-            return self.capability >= _SINCE_CAPABILITY.get(fmt, (99, 0))
+        """Whether the hardware multiplies matrices in this format (and not only emulates it).
+
+        Raises:
+            ValueError: no such format.
+        """
+        fmt = format_name(fmt)
+        if self.kind == "cuda" and self.capability > (0, 0):
+            return _SINCE_CAPABILITY[fmt] <= self.capability < _UNTIL_CAPABILITY.get(fmt, (math.inf, 0))
         if self.kind == "cpu":
             # An x86 or Arm core without these instructions converts bf16 to fp32 first. fp16 on a CPU has no kernel.
             native_bf16 = bool(self.cpu_flags & {"amx_bf16", "avx512_bf16", "bf16"})
@@ -98,7 +114,7 @@ class Device:
             return fmt in ("fp32", "fp16", "bf16")
         if self.spec is not None:
             return fmt in self.spec.flops_per_s
-        return fmt in ("fp32", "bf16")
+        return fmt in (("fp64", "fp32", "fp16", "bf16") if self.kind == "rocm" else ("fp32", "bf16"))
 
     def sync(self) -> None:
         """Wait until the device has finished all work that torch has queued on it."""
@@ -137,38 +153,55 @@ def _datasheet(chip: Chip) -> str:
     return f"{chip.name}: {format_si(chip.bytes_per_s, 'B/s')}, {rates}"
 
 
+def _restore(values: dict[str, Any]) -> Device:
+    return Device(**values)
+
+
 def describe(facts: Facts) -> Device:
     """The device that these facts describe: the accelerator if any framework sees one, else the CPU."""
-    notes = list(facts.problems)
-    torch_there, jax_there = "torch" in facts.versions, bool(facts.jax_backend)
-    jax_accelerator = facts.jax_backend not in ("", "cpu")
-    if facts.torch_backend and jax_there and not jax_accelerator:
-        notes.append(f"torch sees {facts.torch_name}, JAX only the CPU: JAX cells run on the CPU and say so. "
-                     "JAX's installation guide names the package for your accelerator.")  # fmt: skip
-    if jax_accelerator and torch_there and not facts.torch_backend:
-        notes.append(f"JAX sees {facts.jax_name}, torch only the CPU: torch cells run on the CPU and say so.")
-    if not torch_there:
-        notes.append('torch is not installed: cells that need it say so. To have it: pip install "rooflab[torch]".')
-    if not jax_there and not any("JAX" in note for note in notes):
-        notes.append('JAX is not installed: cells that need it say so. To have it: pip install "rooflab[jax]".')
-    torch_on = ("cuda" if facts.torch_backend == "rocm" else facts.torch_backend) or "cpu"
     common: dict[str, Any] = {
-        "torch": torch_on if torch_there else None,
+        "torch": {"rocm": "cuda"}.get(facts.torch_backend, facts.torch_backend) or None,  # torch calls HIP "cuda"
         "jax": facts.jax_backend or None,
-        "versions": dict(facts.versions),
-        "notes": tuple(notes),
+        "versions": facts.versions,
+        "notes": _notes(facts),
         "cpu_flags": facts.cpu_flags,
     }
-    if facts.torch_backend:
+    if _is_accelerator(facts.torch_backend):
         return Device(facts.torch_backend, facts.torch_name, find_chip(facts.torch_name), count=facts.torch_count,
                       memory_bytes=facts.torch_memory_bytes, cache_bytes=facts.torch_cache_bytes,
                       capability=facts.torch_capability, **common)  # fmt: skip
-    if jax_accelerator:
-        kind = "tpu" if facts.jax_backend == "tpu" else "cuda"
-        return Device(kind, facts.jax_name, find_chip(facts.jax_name), count=facts.jax_count,
-                      memory_bytes=facts.jax_memory_bytes, **common)  # fmt: skip
+    if _is_accelerator(facts.jax_backend):
+        return Device(_kind_in_jax(facts), facts.jax_name, find_chip(facts.jax_name), count=facts.jax_count,
+                      memory_bytes=facts.jax_memory_bytes, capability=facts.jax_capability, **common)  # fmt: skip
     return Device("cpu", facts.cpu_name, find_chip(facts.cpu_name), memory_bytes=facts.memory_bytes,
                   cache_bytes=facts.last_cache_bytes, **common)  # fmt: skip
+
+
+def _is_accelerator(backend: str) -> bool:
+    return backend not in ("", "cpu")
+
+
+def _kind_in_jax(facts: Facts) -> str:
+    """JAX calls NVIDIA's and AMD's devices alike: "gpu"."""
+    if facts.jax_backend in ("tpu", "metal"):
+        return {"tpu": "tpu", "metal": "mps"}[facts.jax_backend]
+    amd = facts.jax_backend == "rocm" or re.search(r"\bamd\b|instinct|radeon|\bgfx\d", facts.jax_name.lower())
+    return "rocm" if amd else "cuda"
+
+
+def _notes(facts: Facts) -> tuple[str, ...]:
+    """What the reader should know of the frameworks, one sentence each."""
+    notes = list(facts.problems)
+    if _is_accelerator(facts.torch_backend) and facts.jax_backend == "cpu":
+        notes.append(f"torch sees {facts.torch_name}, JAX only the CPU: JAX cells run on the CPU and say so. "
+                     "JAX's installation guide names the package for your accelerator, if there is one.")  # fmt: skip
+    if _is_accelerator(facts.jax_backend) and facts.torch_backend == "cpu":
+        notes.append(f"JAX sees {facts.jax_name}, torch only the CPU: torch cells run on the CPU and say so.")
+    for package, backend in {"torch": facts.torch_backend, "jax": facts.jax_backend}.items():
+        if not backend and not any(problem.startswith(f"{package} is installed") for problem in facts.problems):
+            notes.append(f"{package} is not installed: cells that need it say so. "
+                         f'To have it: pip install "rooflab[{package}]".')  # fmt: skip
+    return tuple(notes)
 
 
 @lru_cache(maxsize=1)

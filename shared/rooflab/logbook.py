@@ -39,7 +39,8 @@ def _file() -> str:
 
 def values_of(unit: str) -> dict[str, Any]:
     """What the logbook holds of a unit, the last value of each key; the recorder reads its own file with it."""
-    return {line["key"]: line["value"] for line in state.read_lines(_file()) if line.get("unit") == unit}
+    lines = [line for line in state.read_lines(_file()) if isinstance(line, dict) and line.get("unit") == unit]
+    return {line["key"]: line["value"] for line in lines if "key" in line and "value" in line}
 
 
 def begin(unit: str) -> None:
@@ -60,7 +61,11 @@ def this_run() -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it; measurements keep their quantiles. Not-a-number becomes None."""
+    """A value as JSON can hold it; measurements keep their quantiles. Not-a-number and infinity become None.
+
+    Raises:
+        TypeError: a value of another kind.
+    """
     if isinstance(value, Measurement):
         return {"median_s": value.median_s, "p20_s": value.p20_s, "p80_s": value.p80_s, "clock": value.clock,
                 "samples": len(value.times_s), "settled": value.settled}  # fmt: skip
@@ -72,7 +77,7 @@ def plain(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if hasattr(value, "tolist"):  # numpy scalars and arrays
         return plain(value.tolist())
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [plain(item) for item in value]
     raise TypeError(f"A record holds numbers, strings, lists and dicts; found {type(value).__name__}.")
 

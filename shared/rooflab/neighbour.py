@@ -34,7 +34,12 @@ def busy_neighbour(after_s: float = 0.0, *, cores: int | None = None) -> Iterato
     Args:
         after_s: seconds of quiet first.
         cores: number of processes; default: all cores.
+
+    Raises:
+        ValueError: fewer than one process.
     """
+    if cores is not None and cores < 1:
+        raise ValueError(f"cores is {cores}; expected 1 or more.")
     gone = threading.Event()
     work = _spin_gpu if find_device().torch == "cuda" and cores is None else _spin_cpu
     thread = threading.Thread(target=lambda: gone.wait(after_s) or work(gone, cores), daemon=True)

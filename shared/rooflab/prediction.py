@@ -25,10 +25,17 @@ from .records import recorded, reference, short_name
 from .tables import render_html, render_text
 from .units import format_si, parse_quantity, unit_of
 
-__all__ = ["Prediction", "commit", "predict", "prediction", "report"]
+__all__ = ["Prediction", "UnknownQuestion", "commit", "predict", "prediction", "report"]
 
 GUESSES = "guesses.json"
 _asked: dict[str, Prediction] = {}
+
+
+class UnknownQuestion(KeyError):
+    """A question that no predict cell asked."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the sentence in quotes
 
 
 @dataclass
@@ -44,8 +51,9 @@ class Prediction:
 
     @property
     def symbol(self) -> str:
-        """The unit without its prefix: "ms" is shown in "s"."""
-        return unit_of(self.unit).base if self.unit else ""
+        """The unit without its prefix, as answers are shown: "ms" becomes "s"; percent stay percent."""
+        unit = unit_of(self.unit)
+        return unit.symbol if unit.symbol == "%" else unit.base if self.unit else ""
 
 
 def predict(question: str, *, unit: str = "", model: float | Callable[[], float] | None) -> None:
@@ -63,7 +71,8 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
         stand_in = "no model stands in" if value is None else "the model's own answer stands in"
         show_text(f"Prediction: {question}{unit and f' ({unit})'}. Nobody is here to guess; {stand_in}.")
         return
-    asked.guess = state.read_json(GUESSES, {}).get(_key(question))
+    kept = state.read_json(GUESSES, {}).get(_key(question))
+    asked.guess = float(kept) if isinstance(kept, (int, float)) else None
     _show_form(asked)
 
 
@@ -75,12 +84,11 @@ def prediction(question: str) -> Prediction:
     """What has been answered to a question so far.
 
     Raises:
-        KeyError: it was never asked.
+        UnknownQuestion: it was never asked.
     """
     if question not in _asked:
-        raise KeyError(
-            f"Nobody asked {question!r}: run its predict(...) cell first. Asked so far: {list(_asked) or 'none'}."
-        )
+        asked = ", ".join(map(repr, _asked)) or "none"
+        raise UnknownQuestion(f"Nobody asked {question!r}: run its predict(...) cell first. Asked so far: {asked}.")
     return _asked[question]
 
 
@@ -90,12 +98,13 @@ def commit(question: str, text: str) -> str:
     A guess cannot be changed once its measurement is on the table.
     """
     asked = prediction(question)
-    if asked.measured is not None and asked.guess is None:
+    if asked.measured is not None:
         return "The measurement is on the table; run the predict cell again to guess afresh."
     try:
         asked.guess = parse_quantity(text, unit=asked.unit)
     except ValueError as error:
-        return str(error)
+        sentence = f"{error}."
+        return sentence[0].upper() + sentence[1:]
     guesses = state.read_json(GUESSES, {})
     guesses[_key(question)] = asked.guess
     state.write_json(GUESSES, guesses)
@@ -109,7 +118,8 @@ def _show_form(asked: Prediction) -> None:
 
     hint = {"": "a number", "x": "how many times, such as 3"}.get(asked.unit, f"such as 3 {asked.unit}")
     title = ipywidgets.HTML(f"<b>Your prediction:</b> {escape(asked.question)}")
-    field = ipywidgets.Text(placeholder=hint, layout={"width": "14em"})
+    # Without continuous updates the value changes when Enter is pressed, in ipywidgets 7 and 8 alike.
+    field = ipywidgets.Text(placeholder=hint, continuous_update=False, layout={"width": "14em"})
     button = ipywidgets.Button(description="Commit", button_style="primary", layout={"width": "7em"})
     status = ipywidgets.HTML(
         "" if asked.guess is None else f"Last time you said {format_si(asked.guess, asked.symbol)}."
@@ -119,12 +129,7 @@ def _show_form(asked: Prediction) -> None:
         status.value = escape(commit(asked.question, field.value))
 
     button.on_click(on_commit)
-    if hasattr(field, "on_submit"):  # Enter commits, in ipywidgets 7 and 8 alike
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            field.on_submit(on_commit)
+    field.observe(on_commit, names="value")
     display(ipywidgets.VBox([title, ipywidgets.HBox([field, button, status])]))
 
 
@@ -141,7 +146,7 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
     asked.measured = value
     key = key or question
     log(key, {"guess": None if asked.stand_in else asked.guess, "model": asked.model, "measured": value,
-                      "unit": asked.symbol})  # fmt: skip
+              "unit": asked.symbol})  # fmt: skip
     other = recorded(key)
     columns = {"guess": asked.guess, "model": asked.model, "measured": value}
     if isinstance(other, dict) and other.get("measured") is not None:
@@ -165,9 +170,9 @@ def _verdict(asked: Prediction, value: float) -> str:
         return ""
     if asked.guess is None:
         return "No guess was committed before this measurement: a prediction made afterwards teaches nothing."
-    if asked.guess <= 0 or value <= 0:
+    if not (asked.guess > 0 and 0 < value < math.inf):
         return ""
     off = max(asked.guess / value, value / asked.guess)
     if off < 1.25:
-        return f"Your guess is within {off - 1:.0%} of the measurement."
+        return f"Your guess is within {max(1, math.ceil(100 * (off - 1)))} % of the measurement."
     return f"Your guess is off by a factor of {off:.2g}."

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Facts", "look"]
 
@@ -33,7 +34,7 @@ class Facts:
     cpu_flags: frozenset[str] = frozenset()
     memory_bytes: float = 0.0
     last_cache_bytes: float = 0.0
-    torch_backend: str = ""  # "cuda", "rocm", "mps", or "" when torch computes on the CPU only
+    torch_backend: str = ""  # "cuda", "rocm", "mps", "cpu", or "" without torch
     torch_name: str = ""
     torch_count: int = 0
     torch_memory_bytes: float = 0.0
@@ -43,6 +44,7 @@ class Facts:
     jax_name: str = ""
     jax_count: int = 0
     jax_memory_bytes: float = 0.0
+    jax_capability: tuple[int, int] = (0, 0)  # NVIDIA compute capability
     versions: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # one sentence each: what failed to load, and why
 
@@ -61,19 +63,14 @@ def look(*, accelerators: bool = True) -> Facts:
         last_cache_bytes=_last_cache_bytes(),
         versions=_versions(),
     )
-    if not accelerators:
-        # Said before JAX starts, because a started backend cannot be taken back.
-        os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    return _add_jax(_add_torch(facts, accelerators))
+    return _add_jax(_add_torch(facts, accelerators), accelerators)
 
 
 def _add_torch(facts: Facts, accelerators: bool) -> Facts:
     try:
         import torch
-    except ImportError:
-        return facts
-    except OSError as error:
-        return replace(facts, problems=(*facts.problems, f"torch is installed but does not load: {error}."))
+    except Exception as error:  # a broken install raises whatever it likes
+        return _without(facts, "torch", error)
     if accelerators and torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
         return replace(
@@ -88,29 +85,54 @@ def _add_torch(facts: Facts, accelerators: bool) -> Facts:
     if accelerators and torch.backends.mps.is_available():
         return replace(facts, torch_backend="mps", torch_name=facts.cpu_name, torch_count=1,
                        torch_memory_bytes=facts.memory_bytes)  # fmt: skip
-    return facts
+    return replace(facts, torch_backend="cpu")
 
 
-def _add_jax(facts: Facts) -> Facts:
+def _add_jax(facts: Facts, accelerators: bool) -> Facts:
     # Without this JAX takes three quarters of the device's memory at its first use, and torch finds none.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     try:
         import jax
-    except ImportError:
-        return facts
+
+        devices = jax.local_devices() if accelerators else _only_cpu(jax)
+    except Exception as error:  # no backend, versions of jax and jaxlib that do not fit, ...
+        return _without(facts, "jax", error)
     try:
-        devices = jax.local_devices()
-    except RuntimeError as error:
-        first = str(error).strip().splitlines()[0]
-        return replace(facts, problems=(*facts.problems, f"JAX is installed but finds no device: {first}"))
-    stats = devices[0].memory_stats() if devices[0].platform != "cpu" else None
+        stats = devices[0].memory_stats() if devices[0].platform != "cpu" else None
+    except RuntimeError:  # not every backend counts its memory
+        stats = None
     return replace(
         facts,
-        jax_backend=devices[0].platform,
+        jax_backend=devices[0].platform.lower(),
         jax_name=devices[0].device_kind,
         jax_count=len(devices),
         jax_memory_bytes=float((stats or {}).get("bytes_limit", 0)),
+        jax_capability=_capability(getattr(devices[0], "compute_capability", "")),
     )
+
+
+def _only_cpu(jax: Any) -> list[Any]:
+    """Keep JAX on the CPU, here and in the processes that this one starts, even if it has started elsewhere."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    jax.config.update("jax_platforms", "cpu")
+    devices = jax.local_devices(backend="cpu")
+    if jax.local_devices()[0].platform != "cpu":
+        jax.config.update("jax_default_device", devices[0])
+    return devices
+
+
+def _capability(text: object) -> tuple[int, int]:
+    """``"9.0"`` as JAX writes it; (0, 0) for anything else, such as AMD's "gfx942"."""
+    major, _, minor = str(text).partition(".")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
+
+
+def _without(facts: Facts, package: str, error: Exception) -> Facts:
+    """The facts without a framework; a package that is there and does not load is a problem worth a sentence."""
+    if isinstance(error, ModuleNotFoundError) and error.name == package:
+        return facts
+    why = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return replace(facts, problems=(*facts.problems, f"{package} is installed but does not start: {why}."))
 
 
 def _versions() -> dict[str, str]:

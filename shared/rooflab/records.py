@@ -11,6 +11,7 @@ so that figures show *yours* and *recorded* together. The reader's progress thro
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
@@ -76,7 +77,10 @@ def save_record(unit: str, values: Mapping[str, Any], *, device: Device | None =
 
 @lru_cache(maxsize=64)
 def _load(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no valid record ({error}): restore it from git, or record it again.") from error
 
 
 def all_records() -> list[dict[str, Any]]:
@@ -109,9 +113,10 @@ def recorded(key: str, *, unit: str = "", device: str = "", default: Any = None)
 
 
 def short_name(record: Mapping[str, Any]) -> str:
-    """A record's device in a word or two, for legends: "H200", "AMD EPYC"."""
+    """A record's device in a word or two, for legends: "H200", "AMD EPYC 7B13", "Intel Xeon"."""
     name = record["device"]["name"]
-    return name.removeprefix("NVIDIA ").removesuffix(" Processor")
+    noise = r"^NVIDIA (GeForce )?|\((R|TM)\)|\b(CPU|Processor)\b|\b\d+-Core\b|@.*$"
+    return " ".join(re.sub(noise, " ", name).split()) or name
 
 
 def recorded_curves(key: str) -> dict[str, dict[str, list[float]]]:

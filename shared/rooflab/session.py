@@ -2,8 +2,7 @@
 
 With one call that finds the device, prints its card, and starts the log of this run:
 
->>> device = open_unit("s1_measurement/example")  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
-           |
+>>> device = open_unit("s1_measurement/example")  # doctest: +ELLIPSIS
 device     | ...
 """
 
@@ -13,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from . import logbook
+from .counters.interpreter import interpreting
 from .device import Device, find_device
 from .display import show_text
 from .tables import render_html, render_text
@@ -38,24 +38,23 @@ def open_unit(unit: str, *, needs: Sequence[str] = ()) -> Device:
     device = find_device()
     missing = [name for name in needs if getattr(device, name) is None]
     if missing:
-        extras = ",".join(missing)
-        raise MissingFramework(f"This unit runs every experiment in {' and '.join(needs)}; not installed here: "
-                               f'{" and ".join(missing)}. To install: pip install "rooflab[{extras}]".')  # fmt: skip
+        raise MissingFramework(_how_to_have(missing, device))
     show_device(device)
-    if not device.is_accelerator and _too_late_to_interpret():
+    if not device.is_accelerator and "triton" in sys.modules and not interpreting():
         print("Triton was imported before Rooflab could ask for its interpreter: cells that count Triton kernels will "
               "say so. Restart the kernel and run this cell first.")  # fmt: skip
     return device
 
 
-def _too_late_to_interpret() -> bool:
-    triton = sys.modules.get("triton")
-    knobs = getattr(triton, "knobs", None)
-    return triton is not None and knobs is not None and not knobs.runtime.interpret
+def _how_to_have(missing: Sequence[str], device: Device) -> str:
+    broken = [note for note in device.notes if any(note.startswith(f"{name} is installed") for name in missing)]
+    if broken:  # installing it again would change nothing
+        return f"This unit runs its experiments in {' and '.join(missing)} too, but {' '.join(broken)}"
+    return (f"This unit runs its experiments in {' and '.join(missing)} too, which is not installed here. "
+            f'To install it: pip install "rooflab[{",".join(missing)}]".')  # fmt: skip
 
 
 def show_device(device: Device) -> None:
     """Show the device card."""
     rows = [[label, text] for label, text in device.rows().items()]
-    html = render_html(["", ""], rows).replace("text-align:right", "text-align:left")
-    show_text(render_text(["", ""], rows), html=html)
+    show_text(render_text(["", ""], rows), html=render_html(["", ""], rows))

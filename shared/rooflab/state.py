@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 import threading
 from pathlib import Path
@@ -20,7 +19,9 @@ from typing import Any
 
 __all__ = ["append_line", "atomic_write", "home", "read_json", "read_lines", "write_json"]
 
-_memory: dict[str, str] = {}
+# What could not be written, by full path: values in place of the file, lines on top of it.
+_values: dict[Path, str] = {}
+_lines: dict[Path, str] = {}
 _told = False
 _lock = threading.Lock()
 
@@ -28,7 +29,7 @@ _lock = threading.Lock()
 def home() -> Path:
     """The folder; it may not exist yet."""
     chosen = os.environ.get("ROOFLAB_HOME")
-    return Path(chosen) if chosen else Path.home() / ".cache" / "rooflab"
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "rooflab"
 
 
 def atomic_write(path: Path, text: str) -> None:
@@ -50,67 +51,70 @@ def atomic_write(path: Path, text: str) -> None:
         raise
 
 
-def _forget_disk(error: OSError) -> None:
-    """Say once that nothing will outlive this process."""
+def _keep_in_memory(path: Path, error: OSError) -> None:
+    """Say once that what is written from now on will not outlive this process."""
     global _told
     if not _told:
         _told = True
-        print(f"Rooflab cannot write to {home()} ({error.strerror or error}); it keeps your ceilings, guesses and "
+        print(f"Rooflab cannot write to {path.parent} ({error.strerror or error}); it keeps your ceilings, guesses and "
               "progress in memory for this session only. Set ROOFLAB_HOME to a folder you can write to.")  # fmt: skip
 
 
 def write_json(name: str, value: Any) -> None:
     """Keep a JSON value under ``name`` (a relative path)."""
     text = json.dumps(value, indent=1, sort_keys=True) + "\n"
+    path = home() / name
     with _lock:
-        _memory[name] = text
         try:
-            atomic_write(home() / name, text)
+            atomic_write(path, text)
+            _values.pop(path, None)
         except OSError as error:
-            _forget_disk(error)
+            _values[path] = text
+            _keep_in_memory(path, error)
 
 
 def read_json(name: str, default: Any = None) -> Any:
-    """The value kept under ``name``; ``default`` when there is none or the file is not JSON."""
-    text = _read(name)
+    """The value kept under ``name``; ``default`` when there is none, it is not JSON, or not of the default's type."""
+    path = home() / name
     try:
-        return json.loads(text) if text else default
-    except json.JSONDecodeError:
+        value = json.loads(_values.get(path) or _read(path))
+    except ValueError:
         return default
+    return value if default is None or isinstance(value, type(default)) else default
 
 
 def append_line(name: str, value: Any) -> None:
     """Append one JSON value to the log ``name``."""
     line = json.dumps(value, sort_keys=True) + "\n"
+    path = home() / name
     with _lock:
         try:
-            path = home() / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a", encoding="utf-8") as file:
-                file.write(line)
+            with path.open("ab+") as file:
+                # A line that a crash cut short must not take this one with it.
+                if file.tell():
+                    file.seek(-1, os.SEEK_END)
+                    line = line if file.read(1) == b"\n" else f"\n{line}"
+                file.write(line.encode())
         except OSError as error:
-            _memory[name] = _memory.get(name, "") + line
-            _forget_disk(error)
+            _lines[path] = _lines.get(path, "") + line
+            _keep_in_memory(path, error)
 
 
 def read_lines(name: str) -> list[Any]:
     """All values of the log ``name``; a line cut short by a crash is passed over."""
+    path = home() / name
     values = []
-    for line in _read(name).splitlines():
+    for line in (_read(path) + "\n" + _lines.get(path, "")).splitlines():
         try:
             values.append(json.loads(line))
-        except json.JSONDecodeError:
+        except ValueError:
             continue
     return values
 
 
-def _read(name: str) -> str:
+def _read(path: Path) -> str:
     try:
-        return (home() / name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return _memory.get(name, "")
-
-
-def slug(text: str) -> str:
-    """A short name for files and keys: lower case, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -42,6 +42,8 @@ def heading(column: str) -> str:
 
 def cell(column: str, value: Any) -> str:
     """One value as text, in the unit that the column's name says."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()  # a scalar of NumPy, torch or JAX
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool):
@@ -59,11 +61,11 @@ def _get(row: Any, column: str) -> Any:
 
 
 def render_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A plain table: first column left, the others right-aligned."""
-    lines = [list(header), *map(list, rows)]
+    """A plain table: first column left, the others right-aligned; a header of empty texts is left out."""
+    lines = [list(header)] * any(header) + [list(row) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return "\n".join(
-        " | ".join(text.ljust(width) if i == 0 else text.rjust(width)
+        " | ".join(text.ljust(width) if i == 0 or not any(header) else text.rjust(width)
                    for i, (text, width) in enumerate(zip(line, widths, strict=True))).rstrip()
         for line in lines
     )  # fmt: skip
@@ -71,14 +73,16 @@ def render_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def render_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:
     """The same table in HTML, with its own few styles so that it looks alike everywhere."""
+    side = "right" if any(header) else "left"
     style = "padding:.25em .8em;border-bottom:1px solid rgba(128,128,128,.35);"
     head = "".join(
         f'<th scope="col" style="{style}text-align:{"left" if i == 0 else "right"}">{escape(text)}</th>'
         for i, text in enumerate(header)
     )
+    head = f"<thead><tr>{head}</tr></thead>" if any(header) else ""
     body = "".join(
         "<tr>" + f'<th scope="row" style="{style}text-align:left;font-weight:600">{escape(row[0])}</th>'
-        + "".join(f'<td style="{style}text-align:right">{escape(text)}</td>' for text in row[1:]) + "</tr>"
+        + "".join(f'<td style="{style}text-align:{side}">{escape(text)}</td>' for text in row[1:]) + "</tr>"
         for row in rows
     )  # fmt: skip
     title = (
@@ -87,7 +91,7 @@ def render_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, caption
         else ""
     )
     return ('<table class="rooflab" style="border-collapse:collapse;margin:.5em 0;font-variant-numeric:tabular-nums">'
-            f"{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")  # fmt: skip
+            f"{title}{head}<tbody>{body}</tbody></table>")  # fmt: skip
 
 
 def table(rows: Mapping[str, Any], *, columns: Sequence[str], caption: str = "") -> None:

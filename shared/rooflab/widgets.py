@@ -5,7 +5,7 @@ panels of chosen settings instead, so that a printed page tells the same story.
 
 >>> from rooflab.roofline import Ceilings
 >>> regimes(Ceilings(1e11, {"fp32": 1e12}, launch_s=1e-6))  # doctest: +ELLIPSIS
-Three steps on the same device, three regimes. overhead-bound: ...
+Two steps on the same device, two regimes. overhead-bound: ...
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from . import costs
 from .display import escape, is_headless
-from .roofline import Ceilings, attainable, bound
+from .roofline import REGIMES, Ceilings, attainable, bound
 from .specs import chips
 from .units import format_si
 
@@ -131,10 +131,10 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
         ax.plot([n], [here.time_s], marker="o", markersize=9, color="black", zorder=5)
         set_axis(ax.xaxis, label="side n", unit="", log=True)
         set_axis(ax.yaxis, label="time of an n × n product", unit="s", log=True)
-        ax.set_ylim(min(1e-7, here.time_s / 3), max(b.time_s for b in bounds) * 3)
+        ax.set_ylim(min(1e-7, here.time_s / 3), max(here.time_s, *(b.time_s for b in bounds)) * 3)
         ax.legend(loc="upper left")
         return (f"n = {int(n):,}: {here.regime}-bound, {format_si(here.time_s, 's')}; the device reaches "
-                f"{here.flops_per_s / device.rate(dtype):.1%} of its peak.")  # fmt: skip
+                f"{format_si(here.flops_per_s / device.rate(dtype), '%')} of its peak.")  # fmt: skip
 
     start = {"overhead_us": max(ceilings.launch_s * 1e6, 0.01), "gb_per_s": ceilings.bytes_per_s / 1e9,
              "tflops_per_s": ceilings.rate(dtype) / 1e12}  # fmt: skip
@@ -147,7 +147,8 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
         "tflops_per_s": _slider("peak π (TFLOP/s)", start["tflops_per_s"], -2, 4),
         "n": _slider("side n", 512, 0.6, 4.5),
     }
-    explore(draw, controls, panels, title="Three steps on the same device, three regimes")
+    many = {2: "two", 3: "three"}[len(panels)]
+    explore(draw, controls, panels, title=f"{many.capitalize()} steps on the same device, {many} regimes")
 
 
 def _bandwidth_side(ceilings: Ceilings, dtype: str) -> int:
@@ -192,7 +193,7 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
             )
             return f"{where} has no rate in {dtype}; pick one of {known}."
         work = OPERATIONS[operation](int(batch), int(n), dtype)
-        grid = np.geomspace(0.05, 2e4, 300)
+        grid = np.geomspace(min(0.05, work.intensity / 3), max(2e4, work.intensity * 3), 300)
         dotted: dict[str, Any] = {"linestyle": ":", "color": "#b5b5b5", "linewidth": 1, "zorder": 1}
         for fmt in roof.flops_per_s:
             look = {"linestyle": "-", "color": "#333333", "linewidth": 2, "zorder": 2} if fmt == dtype else dotted
@@ -201,13 +202,13 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
         ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
         ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03), xycoords=("data", "axes fraction"), fontsize=9,
                     xytext=(4, 0), textcoords="offset points", color="#555555")  # fmt: skip
-        colour = series_style({"overhead": 2, "bandwidth": 0, "compute": 1}[here.regime])["color"]
+        colour = series_style(REGIMES.index(here.regime))["color"]
         ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
         ax.set_xlim(grid[0], grid[-1])
-        ax.set_ylim(roof.bytes_per_s * 0.05, max(roof.flops_per_s.values()) * 3)
+        ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
         return (f"{here.regime}-bound: intensity {format_si(work.intensity)} against a ridge of {format_si(ridge)} "
                 f"FLOP/byte; at best {format_si(here.flops_per_s, 'FLOP/s')}, "
-                f"{here.flops_per_s / roof.rate(dtype):.0%} of the peak.")  # fmt: skip
+                f"{format_si(here.flops_per_s / roof.rate(dtype), '%')} of the peak.")  # fmt: skip
 
     formats = list(dict.fromkeys(fmt for roof in roofs.values() for fmt in roof.flops_per_s))
     start_format = "bf16" if "bf16" in roofs[first].flops_per_s else next(iter(roofs[first].flops_per_s))

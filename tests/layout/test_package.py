@@ -18,7 +18,8 @@ LAYERS = {
     "thinking": {"costs", "roofline", "specs", "units"},
     "measuring": {
         "ceilings", "clocks", "counters", "device", "extras", "footprint", "headless", "logbook", "measure",
-        "measurement", "memory", "neighbour", "probe", "profile", "ranks", "records", "simulate", "state",
+        "measurement", "memory", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
+        "simulate", "state",
     },
     "showing": {"display", "plots", "progress", "tables", "widgets"},
     "teaching": {

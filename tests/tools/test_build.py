@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
-import labs
 import percent
 import variants
 
@@ -38,7 +37,7 @@ def cells_of(course, notebook):
 
 def lab_problems(text):
     with pytest.raises(percent.SourceError) as caught:
-        labs.instructor_cells(percent.parse(text, "lab1_x.py"), "lab1_x.py")
+        lab_cells.instructor_cells(percent.parse(text, "lab1_x.py"), "lab1_x.py")
     return "\n".join(caught.value.problems)
 
 
@@ -48,7 +47,7 @@ def edit(course, script, old, new):
     (course / script).write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-@pytest.mark.parametrize("module", [build, labs, percent, variants])
+@pytest.mark.parametrize("module", [build, lab_cells, percent, variants])
 def test_doctests(module):
     assert doctest.testmod(module).failed == 0
 
@@ -269,7 +268,7 @@ RUBRIC = '# %% [markdown] tags=["solution"]\n# Rubric.\n'
 
 def test_the_smallest_lab_has_no_problems():
     text = EXERCISE + CHECKS + WRITTEN + RUBRIC
-    assert len(labs.instructor_cells(percent.parse(text, "x"), "x")) == 5
+    assert len(lab_cells.instructor_cells(percent.parse(text, "x"), "x")) == 5
 
 
 @pytest.mark.parametrize(

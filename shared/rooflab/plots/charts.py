@@ -35,19 +35,21 @@ def _bands(values: Series, attribute: str) -> tuple[np.ndarray, np.ndarray | Non
     return np.array(values, dtype=float), None, None
 
 
-def _positions(xs: Sequence[float], line: Any) -> tuple[Sequence[float], Any]:
+def _positions(label: str, xs: Sequence[float], line: Any) -> tuple[Sequence[float], Any]:
     """The positions and values of a line; without positions of its own it starts at the first common one."""
-    if isinstance(line, tuple) and len(line) == 2 and hasattr(line[0], "__len__"):
-        return line
-    return xs[: len(line)], line
+    own = isinstance(line, tuple) and len(line) == 2 and hasattr(line[0], "__len__")
+    where, values = line if own else (xs[: len(line)], line)
+    if len(where) != len(values):
+        raise ValueError(f"{label!r} has {len(values)} values for {len(where)} positions.")
+    return where, values
 
 
-def _summary(label: str, x: Sequence[float], y: np.ndarray, unit: str) -> str:
+def _summary(label: str, x: Sequence[float], y: np.ndarray, unit: str, x_unit: str) -> str:
     there = [i for i in range(len(y)) if np.isfinite(y[i])]
     if not there:
         return f"{label}: no points."
-    first, last = there[0], there[-1]
-    return f"{label}: {format_si(y[first], unit)} at {x[first]:g} to {format_si(y[last], unit)} at {x[last]:g}."
+    first, last = (f"{format_si(float(y[i]), unit)} at {format_si(float(x[i]), x_unit)}" for i in (there[0], there[-1]))
+    return f"{label}: {first} to {last}."
 
 
 def curves(
@@ -86,35 +88,46 @@ def curves(
         points: dots only, no line.
         ylim: lower and upper end of the vertical axis; None leaves it open.
     """
-    alt = [f"{title.rstrip('.')}. Chart of {y} over {x}."]
-    lines = {label: _positions(xs, line) for label, line in series.items()}
+    models = {label: _positions(label, xs, line) for label, line in (bounds or {}).items()}
+    lines = {label: _positions(label, xs, line) for label, line in series.items()}
     if key:
         log_curves(key, {label: (px, _bands(v, attribute)[0].tolist()) for label, (px, v) in lines.items()})
+    there = recorded_curves(key) if key else {}
+    stroke = "" if points else "-"
+    alt = [f"{title.rstrip('.')}. Chart of {y} over {x}."]
     with figure(title, alt="") as ax:
-        for i, (label, model) in enumerate((bounds or {}).items()):
-            ax.plot(*_positions(xs, model), linestyle=("--", ":", "-.")[i % 3], label=label, **BOUND)
-        for i, (label, other) in enumerate((recorded_curves(key) if key else {}).items()):
-            other_x, other_y = other["x"], np.array(other["y"], dtype=float)
-            ax.plot(other_x, other_y, label=label, marker=("o", "s", "^", "D")[i % 4], markerfacecolor="white",
-                    linestyle="" if points else "-", **RECORDED)  # fmt: skip
-            alt.append(_summary(label, other_x, other_y, unit))
-        for i, (label, (position, values)) in enumerate(lines.items()):
-            middle, low, high = _bands(values, attribute)
+        for i, (label, (where, model)) in enumerate(models.items()):
+            ax.plot(where, model, linestyle=("--", ":", "-.")[i % 3], label=label, **BOUND)
+        for i, (label, other) in enumerate(there.items()):
+            values = np.array(other["y"], dtype=float)
+            ax.plot(other["x"], values, label=label, marker=("o", "s", "^", "D")[i % 4], markerfacecolor="white",
+                    linestyle=stroke, **RECORDED)  # fmt: skip
+            alt.append(_summary(label, other["x"], values, unit, x_unit))
+        for i, (label, (where, line)) in enumerate(lines.items()):
+            middle, low, high = _bands(line, attribute)
             look = series_style(i)
-            ax.plot(position, middle, label=label, linestyle="" if points else "-", **look)
+            ax.plot(where, middle, label=label, linestyle=stroke, **look)
             if low is not None and high is not None:
-                ax.fill_between(position, low, high, color=look["color"], alpha=0.18, linewidth=0, zorder=2)
-            alt.append(_summary(label, position, middle, unit))
-        for i, (label, where) in enumerate((marks or {}).items()):
-            ax.axvline(where, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)), zorder=0.5)
-            at = (where, (0.02, 0.5)[i % 2])  # neighbours at two heights, so that their names do not touch
-            ax.annotate(label, at, xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0), va="bottom",
-                        textcoords="offset points", ha="right", fontsize=8.5, color="#555555")  # fmt: skip
-        set_axis(ax.xaxis, label=x, unit=x_unit, log="x" in log)
+                ax.fill_between(where, low, high, color=look["color"], alpha=0.18, linewidth=0, zorder=2)
+            alt.append(_summary(label, where, middle, unit, x_unit))
+        alt += _mark(ax, marks or {}, x_unit)
+        whole = all(float(position).is_integer() for where, _ in lines.values() for position in where)
+        set_axis(ax.xaxis, label=x, unit=x_unit, log="x" in log, whole=whole)
         set_axis(ax.yaxis, label=y, unit=unit, log="y" in log)
         ax.set_ylim(*ylim)
         _legend(ax)
         ax.figure.alt = " ".join(alt)
+
+
+def _mark(ax: Any, marks: Mapping[str, float], unit: str) -> list[str]:
+    """Draw a named vertical line at each position; returns a sentence about each."""
+    for i, (label, where) in enumerate(marks.items()):
+        ax.axvline(where, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)), zorder=0.5)
+        at = (where, (0.02, 0.5)[i % 2])  # neighbours at two heights, so that their names do not touch
+        halo = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.5}
+        ax.annotate(label, at, xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0), va="bottom", bbox=halo,
+                    textcoords="offset points", ha="right", fontsize=8.5, color="#444444", zorder=4)  # fmt: skip
+    return [f"Line at {label}: {format_si(where, unit)}." for label, where in marks.items()]
 
 
 def _legend(ax: Any) -> None:
@@ -135,6 +148,8 @@ def distribution(
         bins: number of bars.
         clip: the axis ends at this quantile; the calls beyond are counted in a note, not hidden.
     """
+    if not len(times_s):
+        raise ValueError("expected the times of at least one call; found none")
     mean, median = float(np.mean(times_s)), quantile(times_s, 0.5)
     p20, p80, end = (quantile(times_s, q) for q in (0.2, 0.8, clip))
     end = max(end, 1.05 * mean)
@@ -229,12 +244,11 @@ def bars(
                         linewidth=2, zorder=3, label="model" if name == next(iter(bounds)) else None)  # fmt: skip
             alt.append(f"{name}: {format_si(values[name], unit)}.")
         ax.set_yticks([i + (thick / 2 if there else 0) for i in range(len(names))], names)
-        if marks:
-            ax.set_title(title, pad=24, wrap=True)  # room for the names of the lines
-        for label, value in (marks or {}).items():
+        for i, (label, value) in enumerate((marks or {}).items()):
             ax.axvline(value, color="#D55E00", linewidth=1.3, linestyle="--", zorder=3)
-            ax.annotate(label, (value, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",
-                        textcoords="offset points", fontsize=9, color="#D55E00")  # fmt: skip
+            # The names of neighbours stand at two heights above the axes.
+            ax.annotate(label, (value, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3 + 12 * (i % 2)),
+                        ha="center", textcoords="offset points", fontsize=9, color="#D55E00")  # fmt: skip
             alt.append(f"Line at {label}: {format_si(value, unit)}.")
         ax.invert_yaxis()
         ax.grid(axis="y", visible=False)

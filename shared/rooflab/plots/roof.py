@@ -78,20 +78,34 @@ def roofline(
     if key:
         log(key, _as_record(ceilings, points, works, formats))
     there = recorded(key) if key else None
-    badges = _Badges()
     with figure(title, size=(7.2, 4.4)) as ax:
+        set_axis(ax.xaxis, label="arithmetic intensity (FLOP/byte)", unit="", log=True)
+        set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
         if there:
             draw_roof(ax, Ceilings.from_dict(there["ceilings"]), there["formats"], span, color=RECORDED["color"])
         draw_roof(ax, ceilings, formats, span)
+        others = there["points"] if there else {}
+        low, high = _heights(ax, ceilings, points, works, others)
+        ax.set(xlim=span, ylim=(low, high))
+        badges = _Badges(span[1] / span[0], high / low)
         for number, (name, point) in enumerate(points.items(), 1):
-            other = there and there["points"].get(name)
-            if other:
-                badges.place(ax, other["intensity"], other["flops_per_s"], number, GREY)
+            if name in others:
+                badges.place(ax, others[name]["intensity"], others[name]["flops_per_s"], number, GREY)
             alt.append(_place(ax, name, point, works[name], number, ceilings, badges))
-        set_axis(ax.xaxis, label="arithmetic intensity (FLOP/byte)", unit="", log=True)
-        set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
-        _key(ax, list(points), f"grey: {short_name(reference() or {})}" if there else "")
+        _key(ax, points, f"grey: {short_name(reference() or {})}" if there else "")
         ax.figure.alt = " ".join(alt)
+
+
+def _heights(
+    ax: Any, ceilings: Ceilings, points: Mapping[str, Point], works: Mapping[str, Work], others: Mapping[str, Any]
+) -> tuple[float, float]:
+    """Lower and upper end of the vertical axis: all points with room for their badges, and the roofs beside them."""
+    rates = [bound(work, ceilings).flops_per_s for work in works.values()]
+    rates += [point.flops_per_s for point in points.values() if isinstance(point, Measurement)]
+    rates += [other["flops_per_s"] for other in others.values()]
+    roofs = [rate for line in ax.lines for rate in line.get_ydata()]
+    there = [rate for rate in rates if 0 < rate < math.inf] or roofs
+    return min([*there, *roofs]) / 2, max([*there, *roofs]) * 2.5
 
 
 def _as_record(
@@ -118,27 +132,37 @@ def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: 
 
 
 class _Badges:
-    """Numbered points: solid when measured, hollow when predicted. One that would hide another is set beside it."""
+    """Numbered points: solid when measured, hollow when predicted. One that would hide another is set beside it.
 
-    def __init__(self) -> None:
-        self._taken: list[tuple[float, float, float]] = []
+    Args:
+        x_span: right end of the axis over its left end.
+        y_span: upper end over lower end.
+    """
+
+    def __init__(self, x_span: float, y_span: float) -> None:
+        # Points on paper per decade; the axes of this figure are about 320 by 230 points.
+        self._scale = 320 / math.log10(x_span), 230 / math.log10(y_span)
+        self._taken: list[tuple[float, float]] = []
 
     def place(self, ax: Any, x: float, y: float, number: int, colour: str, *, filled: bool = True) -> None:
+        if not (x > 0 and y > 0):
+            return  # no arithmetic: not on these axes
+        left, up = self._scale[0] * math.log10(x), self._scale[1] * math.log10(y)
         shift = 0.0  # in points; the line to the model stays at the true intensity
-        while any(abs(x / u - 1) < 0.25 and abs(math.log(y / v)) < 0.25 and abs(shift - w) < 11
-                  for u, v, w in self._taken):  # fmt: skip
-            shift = -shift if shift > 0 else -shift + 12
-        self._taken.append((x, y, shift))
+        while any(math.hypot(left + shift - u, up - v) < 12.5 for u, v in self._taken):
+            shift = -shift if shift > 0 else -shift + 4
+        self._taken.append((left + shift, up))
         circle = {"boxstyle": "circle,pad=0.18", "facecolor": colour if filled else "white", "edgecolor": colour}
-        ax.plot([x], [y], marker=".", markersize=3, color=colour, zorder=3)
+        ax.plot([x], [y], marker=".", markersize=3, color=colour, zorder=2.4 if colour == GREY else 3)
         ax.annotate(f"{number:>2}" if number > 9 else f" {number} ", (x, y), xytext=(shift, 0), fontsize=7, bbox=circle,
                     textcoords="offset points", ha="center", va="center", fontweight="bold",
                     color="white" if filled else colour, zorder=2.5 if colour == GREY else 4)  # fmt: skip
 
 
-def _key(ax: Any, names: Sequence[str], grey: str) -> None:
+def _key(ax: Any, points: Mapping[str, Point], grey: str) -> None:
     """The list of names beside the axes, and what solid, hollow and grey mean."""
-    lines = [f"{number}  {name}" for number, name in enumerate(names, 1)]
-    legend = ["● measured", "○ model", "-- roof"] + ([grey] if grey else [])
+    lines = [f"{number}  {name}" for number, name in enumerate(points, 1)]
+    solid = any(isinstance(point, Measurement) for point in points.values())
+    legend = ["● measured"] * solid + ["○ model", "-- roof"] + ([grey] if grey else [])
     ax.annotate("\n".join([*lines, "", *legend]), (1.02, 1.0), xycoords="axes fraction", va="top", fontsize=9,
                 linespacing=1.35, annotation_clip=False)  # fmt: skip

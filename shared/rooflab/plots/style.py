@@ -10,6 +10,7 @@ grey), SI prefixes on the axes, and an alternative text.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -38,6 +39,8 @@ house_style: dict[str, Any] = {
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
+    "figure.titlesize": 11.5,
+    "figure.titleweight": "bold",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -59,19 +62,44 @@ def series_style(index: int) -> dict[str, Any]:
     return {"color": _COLOURS[index % len(_COLOURS)], "marker": _MARKERS[index % len(_MARKERS)], "zorder": 3}
 
 
-def set_axis(axis: Any, *, label: str, unit: str, log: bool) -> None:
-    """Label one axis (``ax.xaxis`` or ``ax.yaxis``) and give its ticks SI prefixes: "10 µs", not "1e-05"."""
+def set_axis(axis: Any, *, label: str, unit: str, log: bool, whole: bool = False) -> None:
+    """Label one axis (``ax.xaxis`` or ``ax.yaxis``) and give its ticks SI prefixes: "10 µs", not "1e-05".
+
+    Args:
+        axis: of matplotlib.
+        label: what it shows.
+        unit: of its values.
+        log: logarithmic.
+        whole: ticks at whole numbers only; of a linear axis.
+    """
     axis.set_label_text(label)
     if log:
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-        axis.set_major_locator(matplotlib.ticker.LogLocator(base=10, numticks=9))
+        axis.set_major_locator(_LogTicks())
         axis.set_minor_locator(matplotlib.ticker.NullLocator())
+    else:
+        axis.set_major_locator(matplotlib.ticker.MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=whole))
     axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: _tick(value, unit)))
+
+
+class _LogTicks(matplotlib.ticker.LogLocator):
+    """Powers of ten, as many as there is room for; on a short axis also 2 and 5, on a very short one even steps."""
+
+    def __init__(self) -> None:
+        super().__init__(base=10)
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        room = min(9, max(2, self.axis.get_tick_space())) if self.axis is not None else 9
+        decades = abs(math.log10(vmax / vmin)) if vmin > 0 and vmax > 0 else math.inf
+        if decades < 0.8:
+            return matplotlib.ticker.MaxNLocator(min(room, 6), steps=[1, 2, 5, 10]).tick_values(vmin, vmax)
+        self.set_params(subs=(1.0, 2.0, 5.0) if decades < min(2.5, room / 3) else (1.0,), numticks=room)
+        return super().tick_values(vmin, vmax)
 
 
 def _tick(value: float, unit: str) -> str:
     """A tick's text; plain numbers from ten thousand on are written 10k, 1M, so that neighbours do not touch."""
-    if unit or abs(value) < 10_000:
+    if unit or abs(value) < 10_000 or not math.isfinite(value):
         return format_si(value, unit, digits=3)
     scale, letter = next((s, c) for s, c in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= s)
     return f"{value / scale:g}{letter}"
@@ -110,10 +138,7 @@ def figure(
         axes = fig.subplots(1, columns, squeeze=False)[0]
         for ax in axes:
             ax.set(xlabel=x, ylabel=y)
-        if columns == 1:
-            axes[0].set_title(title, wrap=True)
-        else:
-            fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+        fig.suptitle(title, x=0.01, ha="left", wrap=True)
         yield axes[0] if columns == 1 else list(axes)
         # A chart that knows its data leaves a fuller text on the figure.
         alt = alt or getattr(fig, "alt", "") or f"{title.rstrip('.')}. {y} over {x}."

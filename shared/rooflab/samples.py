@@ -1,0 +1,167 @@
+"""What do the samples of a timing say, and how sure are we?
+
+>>> m = Measurement("copy", times_s=(1.0e-3, 1.1e-3, 0.9e-3))
+>>> m.median_s, m.low_s, m.high_s
+(0.001, 0.0009, 0.0011)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .costs import Work
+from .units import format_si
+
+__all__ = ["Measurement", "Ratio", "median_interval", "quantile"]
+
+SPREAD_LIMIT = 0.10  # p20 to p80, as a share of the median, above which a measurement warns
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """The q-quantile (0 to 1) of at least one value, interpolated linearly between order statistics.
+
+    Raises:
+        ValueError: no values, or a q outside 0 to 1.
+    """
+    ordered = sorted(values)
+    if not ordered or not 0 <= q <= 1:
+        raise ValueError(f"expected at least one value and a q from 0 to 1; found {len(ordered)} values and q = {q!r}")
+    position = q * (len(ordered) - 1)
+    low = math.floor(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (position - low) * (ordered[high] - ordered[low])
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """A 95 % confidence interval of the median, from order statistics (no assumption on the distribution).
+
+    The number of samples below the true median is binomial(n, 1/2); its normal approximation gives the two ranks
+    n/2 -+ 0.98 sqrt(n) (Le Boudec, Performance Evaluation, section 2.2). Fewer than six samples give the whole range,
+    which is less sure (one sample in 2^(n-1) has all values on one side).
+
+    Raises:
+        ValueError: no values.
+    """
+    ordered, n = sorted(values), len(values)
+    if not n:
+        raise ValueError("expected at least one value; found none")
+    if n < 6:
+        return ordered[0], ordered[-1]
+    half = 0.98 * math.sqrt(n)
+    low = max(0, math.floor(n / 2 - half) - 1)
+    high = min(n - 1, math.ceil(n / 2 + half))
+    return ordered[low], ordered[high]
+
+
+class Ratio(float):
+    """A ratio of two interleaved measurements: the median of the ratios round by round, with their p20 and p80."""
+
+    ratios: tuple[float, ...]
+    p20: float
+    p80: float
+
+    def __new__(cls, ratios: Sequence[float]) -> Ratio:
+        """Make it from one ratio a round."""
+        self = super().__new__(cls, quantile(ratios, 0.5))
+        self.ratios = tuple(ratios)
+        self.p20, self.p80 = quantile(ratios, 0.2), quantile(ratios, 0.8)
+        return self
+
+    def __getnewargs__(self) -> tuple[tuple[float, ...]]:  # type: ignore[override]
+        return (self.ratios,)  # what copy and pickle make it from; a float would hand over itself
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The samples of one candidate; every ``*_s`` is in seconds per call.
+
+    Attributes:
+        times_s: one entry a sample, in the order taken.
+        calls: calls in each sample.
+        first_call_s: the very first call, with whatever was compiled or allocated in it.
+        settled: whether the median's 95 % interval became as narrow as asked before the time was up.
+        work: what one call must do, when given.
+        clock: "host", "events" or "graph".
+    """
+
+    name: str
+    times_s: tuple[float, ...]
+    calls: int = 1
+    first_call_s: float = math.nan
+    settled: bool = True
+    work: Work | None = None
+    clock: str = "host"
+    cold: bool = False
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def median_s(self) -> float:
+        """Half of the samples took less."""
+        return quantile(self.times_s, 0.5)
+
+    @property
+    def p20_s(self) -> float:
+        """A fifth of the samples took less."""
+        return quantile(self.times_s, 0.2)
+
+    @property
+    def p80_s(self) -> float:
+        """Four fifths of the samples took less."""
+        return quantile(self.times_s, 0.8)
+
+    @property
+    def low_s(self) -> float:
+        """Lower end of the median's 95 % confidence interval."""
+        return median_interval(self.times_s)[0]
+
+    @property
+    def high_s(self) -> float:
+        """Upper end of the median's 95 % confidence interval."""
+        return median_interval(self.times_s)[1]
+
+    @property
+    def spread(self) -> float:
+        """p80 minus p20, as a share of the median."""
+        return (self.p80_s - self.p20_s) / self.median_s if self.p80_s > self.p20_s else 0.0
+
+    @property
+    def flops_per_s(self) -> float:
+        """Achieved rate of the given work."""
+        return self._work("flops_per_s").flops / self.median_s
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Achieved bandwidth of the given work."""
+        return self._work("bytes_per_s").bytes / self.median_s
+
+    @property
+    def warning(self) -> str:
+        """One sentence when the number should not be trusted yet, else an empty string."""
+        if self.spread > SPREAD_LIMIT:
+            return (f"{self.name}: the middle three fifths of the samples spread over {self.spread:.0%} of the median; "
+                    "close what else is running, or measure for longer.")  # fmt: skip
+        if not self.settled:
+            return f"{self.name}: not settled after {len(self.times_s)} samples; raise budget_s."
+        return ""
+
+    def _work(self, what: str) -> Work:
+        if self.work is None:
+            raise ValueError(f"{what} needs the work of a call: pass work=costs.… to measure().")
+        return self.work
+
+    def __truediv__(self, other: Measurement) -> Ratio:
+        if len(self.times_s) == len(other.times_s):
+            return Ratio([a / b for a, b in zip(self.times_s, other.times_s, strict=True)])
+        return Ratio([self.p20_s / other.median_s, self.median_s / other.median_s, self.p80_s / other.median_s])
+
+    def __repr__(self) -> str:
+        band = f"{format_si(self.p20_s, 's')} to {format_si(self.p80_s, 's')}"
+        text = f"{self.name}: {format_si(self.median_s, 's')} (p20 to p80: {band}; {self.clock} clock"
+        text += f", {len(self.times_s)} samples of {self.calls}{', cold caches' if self.cold else ''})"
+        if self.work is not None and self.work.flops:
+            text += f", {format_si(self.flops_per_s, 'FLOP/s')}"
+        if self.work is not None and self.work.bytes:
+            text += f", {format_si(self.bytes_per_s, 'B/s')}"
+        return text + (f"\n  {self.warning}" if self.warning else "")

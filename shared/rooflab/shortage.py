@@ -1,0 +1,51 @@
+"""What do we say when the memory is not enough?
+
+Each framework has its own words for it, many lines of them. The reader gets one sentence that says what to do, and the
+framework's own error as its cause:
+
+>>> with clear_shortage("the product"):  # doctest: +ELLIPSIS
+...     raise MemoryError("Unable to allocate 7 PiB")
+Traceback (most recent call last):
+rooflab.shortage.OutOfMemory: the product needs more memory than is free here: choose smaller sizes ... allocate 7 PiB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["OutOfMemory", "clear_shortage", "is_shortage"]
+
+# NumPy, torch on a CPU, torch on a GPU and on Apple's, cuBLAS, XLA.
+_WORDS = ("unable to allocate", "can't allocate memory", "out of memory", "alloc_failed", "resource_exhausted")
+
+
+class OutOfMemory(MemoryError):
+    """The memory is not enough; the message says what to do, ``__cause__`` is what the framework raised."""
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error of any framework says that memory was not enough."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in text for words in _WORDS)
+
+
+@contextmanager
+def clear_shortage(what: str) -> Iterator[None]:
+    """Raise ``OutOfMemory`` in place of whatever a framework raises when ``what`` does not fit.
+
+    Raises:
+        OutOfMemory: in place of any framework's own; all other errors pass.
+    """
+    try:
+        yield
+    except OutOfMemory:
+        raise
+    except Exception as error:
+        if not is_shortage(error):
+            raise
+        said = (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
+        raise OutOfMemory(
+            f"{what} needs more memory than is free here: choose smaller sizes (a notebook has them in the cell of "
+            f"CAPITALS), or delete arrays that are not needed any more ({said})."
+        ) from error
