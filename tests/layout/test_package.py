@@ -15,16 +15,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "shared" / "rooflab"
 
 LAYERS = {
-    "thinking": {"costs", "roofline", "specs", "units"},
+    "thinking": {"costs", "knees", "roofline", "specs", "units"},
     "measuring": {
-        "ceilings", "clocks", "counters", "device", "extras", "footprint", "headless", "logbook", "measure",
-        "measurement", "memory", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
+        "ceilings", "clocks", "counters", "device", "extras", "footprint", "logbook",
+        "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
         "simulate", "state",
     },
     "showing": {"display", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
-        "grading", "nbkernel", "predict", "prediction", "reporting", "runs", "session", "tour",
+        "grading", "nbkernel", "prediction", "reporting", "runs", "session", "tour",
     },
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.
@@ -181,11 +181,11 @@ def test_every_module_has_a_layer_and_imports_downwards(path):
 
 
 def test_a_climbing_import_is_found():
-    assert wrong_imports("def f():\n    from .tables import table", "measure")
+    assert wrong_imports("def f():\n    from .tables import table", "measurement")
     assert wrong_imports("from ..plots import style", "costs.work")
     assert wrong_imports("from rooflab import plots", "device")
     assert wrong_imports("from .kernels import softmax", "plots")
-    assert not wrong_imports("from .units import FORMATS", "measure")
+    assert not wrong_imports("from .units import FORMATS", "measurement")
     assert not wrong_imports("from .work import Work", "costs", is_package=True)
     assert not wrong_imports("if TYPE_CHECKING:\n    from .plots import style", "costs")
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
+import lab_cells
 import percent
 import variants
 
