@@ -87,7 +87,7 @@ def install_project() -> None:
     print(", ".join(f"{name} {after[name]}" for name in names if name in after))
 
 
-def execute(notebook: Path) -> bool:
+def execute(notebook: Path, *, live: bool) -> bool:
     """Execute a copy in an empty folder; tells whether every cell ran."""
     out = ROOT / ".artifacts" / "colab-executed"
     out.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,11 @@ def execute(notebook: Path) -> bool:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "JUPYTER", "VIRTUAL"))}
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        variables = kept | {"ROOFLAB_HEADLESS": "1", "ROOFLAB_HOME": f"{folder}/home", "JUPYTER_PREFER_ENV_PATH": "1"}
+        variables = kept | {
+            "ROOFLAB_HEADLESS": "" if live else "1",
+            "ROOFLAB_HOME": f"{folder}/home",
+            "JUPYTER_PREFER_ENV_PATH": "1",
+        }
         done = subprocess.run(
             [str(VENV / "bin" / "python"), "-c", EXECUTE, str(copy)], cwd=folder, env=variables, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -116,10 +120,13 @@ def main() -> int:
     parser.add_argument("notebooks", nargs="+", type=Path)
     parser.add_argument("--python", default="python3.13", help="a Python 3.13 (default: the one on the PATH)")
     parser.add_argument("--torch", action="store_true", help="install Colab's release of torch too (5 GB)")
+    parser.add_argument("--live", action="store_true", help="make the widgets, as for a reader who is there")
+    parser.add_argument("--keep", action="store_true", help="use the environment of the last time")
     given = parser.parse_args()
-    make_environment(given.python, torch=given.torch)
-    install_project()
-    failed = [path for path in given.notebooks if not execute(path)]
+    if not given.keep:
+        make_environment(given.python, torch=given.torch)
+        install_project()
+    failed = [path for path in given.notebooks if not execute(path, live=given.live)]
     return 1 if failed else 0
 
 

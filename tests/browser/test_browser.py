@@ -43,6 +43,17 @@ def test_a_unit_runs_and_its_widget_follows_the_mouse(jupyterlab, notebook_page)
     assert not page.problems
 
 
+def test_the_map_of_the_book_opens(jupyterlab, notebook_page):
+    page = notebook_page
+    page.open(jupyterlab, "chapters/index.ipynb")
+    page.run_all(120)
+    assert not page.errors()
+    assert not page.unrun()
+    page.show(0)
+    page.screenshot("index")
+    assert not page.problems
+
+
 def test_an_error_in_the_kernel_is_seen(jupyterlab, notebook_page):
     """The test above could fail: a notebook with an error in it is told apart."""
     page = notebook_page
