@@ -56,7 +56,7 @@ device = open_unit("s1_measurement/u2_roofline", needs=("torch", "jax"))
 FORMATS = [fmt for fmt in ("fp64", "fp32", "tf32", "bf16", "fp8") if device.supports(fmt)]
 BYTES = size(cpu=[4**i for i in range(6, 14)], gpu=[4**i for i in range(7, 17)])  # buffers of the sweep
 SIDES = size(cpu=[64, 128, 256, 512, 1024], gpu=[256, 512, 1024, 2048, 4096, 8192])  # matrix products
-N = size(cpu=4096, gpu=16384)  # rows and columns of the large arrays
+N = size(cpu=3072, gpu=16384)  # rows and columns of the large arrays
 DTYPE = size(cpu="fp32", gpu="bf16")  # the format of all operations below
 FLOAT = {"torch": size(cpu=torch.float32, gpu=torch.bfloat16), "JAX": size(cpu=jnp.float32, gpu=jnp.bfloat16)}
 

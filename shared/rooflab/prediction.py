@@ -174,5 +174,5 @@ def _verdict(asked: Prediction, value: float) -> str:
         return ""
     off = max(asked.guess / value, value / asked.guess)
     if off < 1.25:
-        return f"Your guess is within {max(1, math.ceil(100 * (off - 1)))} % of the measurement."
+        return f"Your guess is within {max(1, math.ceil(100 * (off - 1) - 1e-9))} % of the measurement."
     return f"Your guess is off by a factor of {off:.2g}."

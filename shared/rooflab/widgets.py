@@ -5,7 +5,7 @@ panels of chosen settings instead, so that a printed page tells the same story.
 
 >>> from rooflab.roofline import Ceilings
 >>> regimes(Ceilings(1e11, {"fp32": 1e12}, launch_s=1e-6))  # doctest: +ELLIPSIS
-Two steps on the same device, two regimes. overhead-bound: ...
+Products of growing size on one device: two regimes. overhead-bound: ...
 """
 
 from __future__ import annotations
@@ -138,25 +138,23 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
 
     start = {"overhead_us": max(ceilings.launch_s * 1e6, 0.01), "gb_per_s": ceilings.bytes_per_s / 1e9,
              "tflops_per_s": ceilings.rate(dtype) / 1e12}  # fmt: skip
-    sides_shown = {"overhead": 16, "bandwidth": 0, "compute": 8192}
-    sides_shown["bandwidth"] = _bandwidth_side(ceilings, dtype)
-    panels = {f"{name}-bound" if n else name: start | {"n": n} for name, n in sides_shown.items() if n}
+    shown = {regime: n for regime in REGIMES if (n := _side_in(regime, ceilings, dtype))}
+    panels = {f"{regime}-bound": start | {"n": n} for regime, n in shown.items()}
     controls = {
         "overhead_us": _slider("overhead t₀ (µs)", start["overhead_us"], -2, 3),
         "gb_per_s": _slider("bandwidth β (GB/s)", start["gb_per_s"], 0, 4.5),
         "tflops_per_s": _slider("peak π (TFLOP/s)", start["tflops_per_s"], -2, 4),
         "n": _slider("side n", 512, 0.6, 4.5),
     }
-    many = {2: "two", 3: "three"}[len(panels)]
-    explore(draw, controls, panels, title=f"{many.capitalize()} steps on the same device, {many} regimes")
+    many = ("no regime", "one regime", "two regimes", "three regimes")[len(panels)]
+    explore(draw, controls, panels, title=f"Products of growing size on one device: {many}")
 
 
-def _bandwidth_side(ceilings: Ceilings, dtype: str) -> int:
-    """A side at which the product is bandwidth-bound; 0 where overhead hands over to arithmetic directly."""
-    for n in np.geomspace(4, 8192, 200).astype(int):
-        if bound(costs.matmul(int(n), int(n), int(n), dtype), ceilings).regime == "bandwidth":
-            return int(n)
-    return 0
+def _side_in(regime: str, ceilings: Ceilings, dtype: str) -> int:
+    """A side in the middle of those whose product is in this regime; 0 if none is, as where regimes are skipped."""
+    sides = [n for n in np.geomspace(4, 16384, 200).astype(int).tolist()
+             if bound(costs.matmul(n, n, n, dtype), ceilings).regime == regime]  # fmt: skip
+    return sides[len(sides) // 2] if sides else 0
 
 
 OPERATIONS: Mapping[str, Callable[[int, int, str], costs.Work]] = {

@@ -6,6 +6,7 @@ Time grows. Chart of time per call over side n. waited: 1 µs at 1 to 1 ms at 10
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -130,6 +131,11 @@ def _mark(ax: Any, marks: Mapping[str, float], unit: str) -> list[str]:
     return [f"Line at {label}: {format_si(where, unit)}." for label, where in marks.items()]
 
 
+def _name(label: str) -> str:
+    """A row's name, in lines short enough to leave room for the chart."""
+    return textwrap.fill(label, 26)
+
+
 def _legend(ax: Any) -> None:
     handles, labels = ax.get_legend_handles_labels()
     if len(labels) > 1:
@@ -199,7 +205,7 @@ def intervals(
             ax.plot([low, high], [i, i], color=look["color"], linewidth=5, alpha=0.35, solid_capstyle="butt")
             ax.plot([middle], [i], linestyle="", **look)
             alt.append(f"{label}: {format_si(middle, unit)} ({format_si(low, unit)} to {format_si(high, unit)}).")
-        ax.set_yticks(range(len(rows)), list(rows))
+        ax.set_yticks(range(len(rows)), [_name(label) for label in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         set_axis(ax.xaxis, label=x, unit=unit, log=False)
         if truth is not None:
@@ -243,7 +249,7 @@ def bars(
                 ax.plot([bounds[name]] * 2, [i - thick * 0.7, i + thick * 0.7], linestyle=(0, (2, 1)), color="black",
                         linewidth=2, zorder=3, label="model" if name == next(iter(bounds)) else None)  # fmt: skip
             alt.append(f"{name}: {format_si(values[name], unit)}.")
-        ax.set_yticks([i + (thick / 2 if there else 0) for i in range(len(names))], names)
+        ax.set_yticks([i + (thick / 2 if there else 0) for i in range(len(names))], [_name(name) for name in names])
         for i, (label, value) in enumerate((marks or {}).items()):
             ax.axvline(value, color="#D55E00", linewidth=1.3, linestyle="--", zorder=3)
             # The names of neighbours stand at two heights above the axes.

@@ -149,7 +149,7 @@ class _Badges:
             return  # no arithmetic: not on these axes
         left, up = self._scale[0] * math.log10(x), self._scale[1] * math.log10(y)
         shift = 0.0  # in points; the line to the model stays at the true intensity
-        while any(math.hypot(left + shift - u, up - v) < 12.5 for u, v in self._taken):
+        while any(math.hypot(left + shift - u, up - v) < 14 for u, v in self._taken):
             shift = -shift if shift > 0 else -shift + 4
         self._taken.append((left + shift, up))
         circle = {"boxstyle": "circle,pad=0.18", "facecolor": colour if filled else "white", "edgecolor": colour}

@@ -1,0 +1,359 @@
+"""Figures: what is drawn, what the alternative text says, and that nothing is cut off."""
+
+import math
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from rooflab import costs, plots
+from rooflab.logbook import begin, this_run
+from rooflab.measurement import Measurement, Ratio
+from rooflab.plots import charts, roof, style
+from rooflab.roofline import Ceilings, bound
+
+LONG = "A title that states its message at such a length that it can not possibly fit on one line of the figure"
+NAME = "a series with quite a long name, and more"
+CEILINGS = Ceilings(2e10, {"fp32": 1.5e11, "fp64": 7e10}, launch_s=2e-6, label="AMD EPYC")
+H200 = Ceilings(4.28e12, {"fp32": 5.1e13}, launch_s=1e-5, label="NVIDIA H200")
+WORKS = {
+    "axpy": costs.axpy(10**7, "fp32"),
+    "sum": costs.reduction(10**7, "fp32"),
+    "softmax": costs.softmax(4096, 4096, "fp32"),
+    "layer norm": costs.layer_norm(4096, 4096, "fp32"),
+    "matmul, tiny": costs.matmul(16, 16, 16, "fp32"),
+    "matmul, large": costs.matmul(1536, 1536, 1536, "fp32"),
+    "attention, a long name of an operation": costs.attention(2, 8, 1024, 1024, 64, "fp32"),
+}
+
+
+def sample(median_s: float, work=None) -> Measurement:
+    return Measurement("m", (0.9 * median_s, median_s, 1.3 * median_s), work=work)
+
+
+@pytest.fixture
+def shown(monkeypatch, home):
+    """The figures and alternative texts that were shown, drawn."""
+    figures = []
+
+    def keep(fig, *, alt):
+        FigureCanvasAgg(fig).draw()
+        figures.append((fig, alt))
+
+    monkeypatch.setattr(style, "show", keep)
+    monkeypatch.setattr(charts, "recorded_curves", lambda key: {})
+    monkeypatch.setattr(roof, "recorded", lambda key: None)
+    begin("s1_measurement/test")
+    return figures
+
+
+def assert_inside(fig) -> None:
+    """All that is drawn lies within the figure, to a hundredth of an inch."""
+    box = fig.get_tightbbox(FigureCanvasAgg(fig).get_renderer())
+    width, height = fig.get_size_inches()
+    assert box.x0 > -0.01, f"cut off at the left: {box}"
+    assert box.y0 > -0.01, f"cut off below: {box}"
+    assert box.x1 < width + 0.01, f"cut off at the right: {box}"
+    assert box.y1 < height + 0.01, f"cut off above: {box}"
+
+
+def tick_texts(axis) -> list[str]:
+    low, high = sorted(axis.get_view_interval())
+    return [tick.label1.get_text() for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+
+
+def assert_ticks_apart(ax) -> None:
+    """At least two numbers on each axis, and none touches its neighbour."""
+    renderer = FigureCanvasAgg(ax.figure).get_renderer()
+    for axis, side in ((ax.xaxis, "x"), (ax.yaxis, "y")):
+        low, high = sorted(axis.get_view_interval())
+        ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+        boxes = [tick.label1.get_window_extent(renderer) for tick in sorted(ticks, key=lambda tick: tick.get_loc())]
+        assert len(boxes) >= 2, f"{side} axis from {low} to {high}"
+        gaps = [b.x0 - a.x1 if side == "x" else abs(b.y0 - a.y0) - a.height / 2 for a, b in pairwise(boxes)]
+        assert min(gaps) > 0, (side, [tick.label1.get_text() for tick in ticks])
+
+
+RECORDED = {"H200: torch": {"x": [10, 100, 1e4], "y": [1e-5, None, 8e-3]}, "H200: JAX": {"x": [10], "y": [2e-5]}}
+
+
+class TestCurves:
+    @pytest.mark.parametrize("there", [{}, RECORDED], ids=["alone", "beside a record"])
+    @pytest.mark.parametrize("points", [False, True])
+    def test_all_parts(self, shown, monkeypatch, there, points):
+        monkeypatch.setattr(charts, "recorded_curves", lambda key: there)
+        xs = [16, 64, 256, 1024]
+        plots.curves(xs, {NAME: [sample(x * 1e-6) for x in xs], "plain": [1e-5, math.nan, 3e-5, 4e-5]}, title=LONG,
+                     x="side n", y="time per call", bounds={"slope 1": [x * 1e-6 for x in xs]}, key="sweep",
+                     marks={"the knee": 100, "its neighbour": 120}, points=points)  # fmt: skip
+        ((fig, alt),) = shown
+        (ax,) = fig.axes
+        assert_inside(fig)
+        assert_ticks_apart(ax)
+        labels = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert labels == ["slope 1", *there, NAME, "plain"]
+        assert alt.startswith(f"{LONG}. Chart of time per call over side n.")
+        assert f"{NAME}: 16 µs at 16 to 1.02 ms at 1,024." in alt
+        assert "plain: 10 µs at 16 to 40 µs at 1,024." in alt
+        assert ("H200: torch: 10 µs at 10 to 8 ms at 10,000." in alt) == bool(there)
+        assert "Line at the knee: 100." in alt
+        assert this_run()["sweep"]["plain"] == {"x": xs, "y": [1e-5, None, 3e-5, 4e-5]}
+        bands = [c for c in ax.collections if c.get_alpha() == 0.18]
+        assert len(bands) == 1  # plain numbers have none
+
+    def test_bounds_are_drawn_below_the_points(self, shown):
+        plots.curves([1, 10], {"a": [1.0, 2.0]}, bounds={"b": [1.0, 2.0]}, title="T", x="x", y="y")
+        lines = {line.get_label(): line for line in shown[0][0].axes[0].lines}
+        assert lines["b"].get_zorder() < lines["a"].get_zorder()
+        assert lines["b"].get_linestyle() == "--"
+
+    @pytest.mark.parametrize("attribute", ["bytes_per_s", "flops_per_s"])
+    def test_bands_of_rates_turn_over(self, shown, attribute):
+        ms = [sample(1e-3, costs.axpy(10**6, "fp32")), sample(2e-3, costs.axpy(10**6, "fp32"))]
+        plots.curves([1, 2], {"a": ms}, attribute=attribute, unit="B/s", title="T", x="x", y="y", log="")
+        middle, low, high = charts._bands(ms, attribute)
+        assert (low < middle).all()
+        assert (middle < high).all()
+        assert middle[0] == pytest.approx(getattr(ms[0], attribute))
+        assert low[0] == pytest.approx(ms[0].work.bytes / ms[0].p80_s * (middle[0] * 1e-3 / ms[0].work.bytes))
+
+    def test_lines_with_positions_of_their_own(self, shown):
+        plots.curves([1, 2, 3], {"own": ([5.0, 6.0], [1.0, 2.0]), "short": [1.0, 2.0]}, title="T", x="x", y="y")
+        own, short = shown[0][0].axes[0].lines
+        assert list(own.get_xdata()) == [5, 6]
+        assert list(short.get_xdata()) == [1, 2]
+
+    def test_lengths_that_do_not_fit_are_one_sentence(self, shown):
+        for series in ({"a": [1.0, 2.0, 3.0]}, {"a": ([1.0, 2.0], [1.0])}):
+            with pytest.raises(ValueError, match=r"^'a' has \d values for \d positions\.$"):
+                plots.curves([1, 2], series, title="T", x="x", y="y")
+        assert shown == []
+
+    def test_numbers_of_calls_are_whole(self, shown):
+        plots.curves(range(1, 21), {"a": [1.0] * 20}, title="T", x="number of the call", y="y", log="y")
+        assert all(float(text).is_integer() for text in tick_texts(shown[0][0].axes[0].xaxis))
+
+    def test_nothing_but_gaps(self, shown):
+        plots.curves([1, 2], {"a": [math.nan, math.nan]}, title="T", x="x", y="y", log="")
+        assert "a: no points." in shown[0][1]
+
+    def test_limits(self, shown):
+        plots.curves([1, 2], {"a": [1.0, 3.0]}, title="T", x="x", y="y", log="", ylim=(0, None))
+        low, high = shown[0][0].axes[0].get_ylim()
+        assert low == 0
+        assert high >= 3
+
+    @given(
+        low=st.floats(-12, 6),
+        decades=st.floats(0.05, 24),
+        left=st.floats(0, 3),
+        right=st.floats(0.1, 12),
+        unit=st.sampled_from(["s", "B/s", "", "x"]),
+    )
+    @settings(max_examples=15, deadline=None)
+    def test_log_axes_of_any_span_have_ticks_that_can_be_read(self, low, decades, left, right, unit):
+        figures = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(style, "show", lambda fig, alt: figures.append(fig))
+            xs, ys = np.geomspace(10**left, 10 ** (left + right), 5), np.geomspace(10**low, 10 ** (low + decades), 5)
+            plots.curves(xs, {"a": ys}, title="T", x="x", y="y", unit=unit)
+        FigureCanvasAgg(figures[0]).draw()
+        assert_inside(figures[0])
+        assert_ticks_apart(figures[0].axes[0])
+
+
+class TestDistribution:
+    def test_all_parts(self, shown):
+        times = [1e-4 * (1 + 0.001 * i) for i in range(200)] + [1e-2]
+        plots.distribution(times, title=LONG)
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        assert_ticks_apart(fig.axes[0])
+        assert "Histogram of 201 calls: median 110 µs, mean 159 µs, p20 104 µs, p80 116 µs, longest 10 ms." in alt
+        assert [t.get_text() for t in fig.axes[0].texts] == ["1 slower call beyond,\nup to 10 ms"]
+
+    @pytest.mark.parametrize("times", [[1e-3], [1e-3] * 50, [1e-3, 1.0]])
+    def test_few_or_equal_times(self, shown, times):
+        plots.distribution(times, title="T")
+        assert_inside(shown[0][0])
+
+    def test_no_times(self, shown):
+        with pytest.raises(ValueError, match="at least one call; found none"):
+            plots.distribution([], title="T")
+
+
+class TestIntervals:
+    @pytest.mark.parametrize("truth", [None, 1.0])
+    def test_all_parts(self, shown, truth):
+        rows = {"one after the other, named at length": Ratio([1.4, 1.5, 1.6]), "in turn": (0.98, 1.0, 1.01)}
+        plots.intervals(rows, title=LONG, x="ratio", truth=truth)
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        assert "one after the other, named at length: 1.5 (1.44 to 1.56). in turn: 1 (0.98 to 1.01)." in alt
+        assert ("The truth is 1." in alt) == (truth is not None)
+        assert [t.get_text().replace("\n", " ") for t in fig.axes[0].get_yticklabels()] == list(rows)
+
+    def test_one_row(self, shown):
+        plots.intervals({"a": (1.0, 2.0, 3.0)}, title="T", x="x", truth=1.0)
+        assert_inside(shown[0][0])
+
+
+class TestBars:
+    @pytest.mark.parametrize("log", [False, True])
+    @pytest.mark.parametrize("recorded", [None, {"products": 1e-4, "elementwise": 3e-5}])
+    def test_all_parts(self, shown, log, recorded):
+        values = {"products": 3e-3, "elementwise": 1e-3, "a part with a very long name that goes on and on": 1e-4}
+        plots.bars(values, title=LONG, y="time", bounds={"products": 2e-3}, recorded=recorded, log=log,
+                   marks={"the whole step, eager": 4e-3, "the whole step, compiled": 3.8e-3})  # fmt: skip
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        assert_ticks_apart(fig.axes[0])
+        assert "products: 3 ms. elementwise: 1 ms." in alt
+        assert "Line at the whole step, eager: 4 ms." in alt
+        renderer = FigureCanvasAgg(fig).get_renderer()
+        first, second = (text.get_window_extent(renderer) for text in fig.axes[0].texts)
+        assert not first.overlaps(second)
+        labels = [text.get_text() for text in fig.axes[0].get_legend().get_texts()]
+        assert set(labels) == {"yours", "model"} | ({"recorded"} if recorded else set())
+
+    def test_a_value_that_is_missing(self, shown):
+        plots.bars({"a": 1.0, "b": math.nan}, title="T", y="time")
+        assert_inside(shown[0][0])
+
+
+def badges(ax) -> list:
+    """The numbered circles."""
+    return [text for text in ax.texts if text.get_bbox_patch() is not None]
+
+
+def assert_badges_apart(ax) -> None:
+    renderer = FigureCanvasAgg(ax.figure).get_renderer()
+    circles = [badge.get_bbox_patch().get_window_extent(renderer) for badge in badges(ax)]
+    centres = [((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2, box.width / 2) for box in circles]
+    for i, (x, y, radius) in enumerate(centres):
+        for u, v, other in centres[:i]:
+            assert math.hypot(x - u, y - v) > 0.9 * (radius + other), (i, x, y)
+
+
+class TestRoofline:
+    def measured(self, share: float = 0.5) -> dict[str, Measurement]:
+        return {name: sample(bound(work, CEILINGS).time_s / share, work) for name, work in WORKS.items()}
+
+    def record(self) -> dict:
+        placed = {
+            name: {"intensity": w.intensity, "flops_per_s": bound(w, H200).flops_per_s} for name, w in WORKS.items()
+        }
+        return {"ceilings": H200.to_dict(), "formats": ["fp32"], "points": placed}
+
+    @pytest.mark.parametrize("beside", [False, True])
+    def test_all_parts(self, shown, monkeypatch, beside):
+        if beside:
+            monkeypatch.setattr(roof, "recorded", lambda key: self.record())
+            monkeypatch.setattr(roof, "reference", lambda: {"device": {"name": "NVIDIA H200"}})
+        plots.roofline(CEILINGS, self.measured(), title=LONG, key="roof")
+        ((fig, alt),) = shown
+        (ax,) = fig.axes
+        assert_inside(fig)
+        assert_ticks_apart(ax)
+        assert len(badges(ax)) == len(WORKS) * (2 if beside else 1)
+        assert_badges_apart(ax)
+        assert "Roofline: 20 GB/s; fp32 150 GFLOP/s, ridge 7.5 FLOP/byte." in alt
+        assert "1 axpy: intensity 0.167 FLOP/byte, model 3.33 GFLOP/s, measured 1.67 GFLOP/s." in alt
+        key = next(text.get_text() for text in ax.texts if "● measured" in text.get_text())
+        assert ("grey: H200" in key) == beside
+        kept = this_run()["roof"]
+        assert set(kept["points"]) == set(WORKS)
+        assert Ceilings.from_dict(kept["ceilings"]) == CEILINGS
+
+    def test_predicted_points_are_hollow(self, shown):
+        plots.roofline(CEILINGS, WORKS, title="T", formats=["fp32", "fp64"])
+        ((fig, alt),) = shown
+        assert "measured" not in alt
+        assert not any("measured" in text.get_text() for text in fig.axes[0].texts)
+        assert all(badge.get_bbox_patch().get_facecolor()[:3] == (1, 1, 1) for badge in badges(fig.axes[0]))
+        assert sum(text.get_text().startswith(("fp32 ", "fp64 ")) for text in fig.axes[0].texts) == 2
+
+    def test_many_points_in_one_place(self, shown):
+        plots.roofline(CEILINGS, {f"copy {i}": WORKS["axpy"] for i in range(12)}, title="T")
+        assert_badges_apart(shown[0][0].axes[0])
+
+    def test_every_point_lies_within_the_axes(self, shown):
+        plots.roofline(CEILINGS, self.measured(share=1e-4), title="T")
+        ax = shown[0][0].axes[0]
+        (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+        for badge in badges(ax):
+            assert left < badge.xy[0] < right
+            assert low < badge.xy[1] < high
+
+    def test_work_without_arithmetic_is_named_but_not_placed(self, shown):
+        plots.roofline(CEILINGS, {"copy": costs.copy(1000, "fp32"), "axpy": WORKS["axpy"]}, title="T", span=(0.01, 100))
+        assert len(badges(shown[0][0].axes[0])) == 1
+
+    def test_a_measurement_without_work(self, shown):
+        with pytest.raises(ValueError, match=r"^m has no work: pass work=costs.… to measure\(\) to place it"):
+            plots.roofline(CEILINGS, {"m": sample(1.0)}, title="T")
+
+
+class TestStyle:
+    def test_equal_figures_are_equal_bytes(self, shown):
+        for _ in range(2):
+            plots.curves([1, 10], {"a": [1e-6, 1e-3]}, title="T", x="x", y="y")
+        first, second = (style.png(fig, pixels_per_inch=60) for fig, _ in shown)
+        assert first == second
+        assert first.startswith(b"\x89PNG")
+
+    def test_the_picture_is_shown_at_the_pages_resolution(self, monkeypatch, capsys):
+        sizes = []
+        monkeypatch.setattr(style, "show_image", lambda png, **how: sizes.append((png, how)))
+        with plots.figure("T", x="time (s)", y="rate"):
+            pass
+        png, how = sizes[0]
+        assert (how["width"], how["height"]) == (691, 384)
+        assert int.from_bytes(png[16:20], "big") == 1382  # twice as many pixels
+        assert how["alt"] == "T. rate over time (s)."
+
+    def test_columns(self, shown):
+        with plots.figure(LONG, columns=3, size=(9, 3)) as axes:
+            assert len(axes) == 3
+        assert_inside(shown[0][0])
+
+    def test_nothing_is_shown_when_drawing_fails(self, shown):
+        with pytest.raises(ZeroDivisionError), plots.figure("T"):
+            raise ZeroDivisionError
+        assert shown == []
+
+    def test_the_readers_own_settings_are_left_alone(self, shown):
+        before = {name: matplotlib.rcParams[name] for name in style.house_style}
+        plots.curves([1, 10], {"a": [1e-6, 1e-3]}, title="T", x="x", y="y")
+        assert before == {name: matplotlib.rcParams[name] for name in style.house_style}
+        assert before != style.house_style
+
+    def test_series_can_be_told_apart_without_colour(self):
+        looks = [style.series_style(i) for i in range(7)]
+        assert len({look["marker"] for look in looks}) == len({look["color"] for look in looks}) == 7
+        assert style.series_style(7) == style.series_style(0)
+
+    @pytest.mark.parametrize(
+        ("value", "unit", "text"),
+        [
+            (1e-5, "s", "10 µs"),
+            (0, "s", "0 s"),
+            (1000, "", "1,000"),
+            (10_000, "", "10k"),
+            (-2e6, "", "-2M"),
+            (3e15, "", "3000T"),
+            (math.inf, "", "inf"),
+            (math.nan, "", "nan"),
+        ],
+    )
+    def test_ticks(self, value, unit, text):
+        assert style._tick(value, unit) == text
+
+
+def test_outside_a_notebook_the_alternative_text_is_printed(home, capsys):
+    plots.curves([1, 10], {"a": [1e-6, 1e-3]}, title="Time grows.", x="side", y="time")
+    assert capsys.readouterr().out == "Time grows. Chart of time over side. a: 1 µs at 1 to 1 ms at 10.\n"

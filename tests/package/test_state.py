@@ -1,0 +1,145 @@
+"""State on disks that are full, read-only, cut short or corrupt."""
+
+import errno
+import json
+import os
+import threading
+
+import pytest
+
+from rooflab import state
+from rooflab.state import append_line, atomic_write, read_json, read_lines, write_json
+
+
+def test_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ROOFLAB_HOME", raising=False)
+    assert state.home() == tmp_path / ".cache" / "rooflab"
+    monkeypatch.setenv("ROOFLAB_HOME", "~/mine")
+    assert state.home() == tmp_path / "mine"
+
+
+def test_json_round_trip_in_a_folder_that_was_not_there(home, restart):
+    write_json("deep/er/value.json", {"a": [1, 2.5, None, "µ"]})
+    restart()
+    assert read_json("deep/er/value.json") == {"a": [1, 2.5, None, "µ"]}
+    assert [path.name for path in (home / "deep" / "er").iterdir()] == ["value.json"]
+
+
+def test_default_where_there_is_nothing(home):
+    assert read_json("none.json") is None
+    assert read_json("none.json", {"a": 1}) == {"a": 1}
+    assert read_lines("none.jsonl") == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"[1]", b"null", b"3"])
+def test_corrupt_json_is_as_if_it_were_not_there(home, content):
+    (home / "value.json").write_bytes(content)
+    assert read_json("value.json", {"a": 0}) == {"a": 0}
+    write_json("value.json", {"a": 2})
+    assert read_json("value.json", {"a": 0}) == {"a": 2}
+
+
+class TestAtomic:
+    def test_a_failing_write_leaves_the_old_file_and_no_other(self, home, monkeypatch):
+        path = home / "file.txt"
+        atomic_write(path, "old")
+
+        def full(self, target):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(state.Path, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            atomic_write(path, "new")
+        assert path.read_text() == "old"
+        assert os.listdir(home) == ["file.txt"]
+
+    def test_text_that_cannot_be_encoded_leaves_nothing(self, home):
+        with pytest.raises(UnicodeEncodeError):
+            atomic_write(home / "file.txt", "\ud800")
+        assert os.listdir(home) == []
+
+    def test_an_interrupted_write_leaves_nothing(self, home, monkeypatch):
+        def interrupt(self, mode):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(state.Path, "chmod", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            atomic_write(home / "file.txt", "text")
+        assert os.listdir(home) == []
+
+    def test_everyone_who_may_read_the_folder_may_read_the_file(self, home):
+        atomic_write(home / "file.txt", "text")
+        assert (home / "file.txt").stat().st_mode & 0o777 == 0o644
+
+    def test_a_file_in_the_way_is_an_os_error(self, unwritable):
+        with pytest.raises(OSError, match="file"):
+            atomic_write(unwritable / "a.txt", "text")
+
+
+class TestUnwritable:
+    def test_everything_is_kept_in_memory_and_said_once(self, unwritable, capsys):
+        write_json("a.json", {"a": 1})
+        write_json("b.json", {"b": 1})
+        append_line("log.jsonl", 1)
+        append_line("log.jsonl", 2)
+        assert read_json("a.json") == {"a": 1}
+        assert read_json("b.json", {}) == {"b": 1}
+        assert read_lines("log.jsonl") == [1, 2]
+        said = capsys.readouterr().out
+        assert said.count("Rooflab cannot write to") == 1
+        assert said.count("\n") == 1
+        assert str(unwritable) in said
+        assert "Set ROOFLAB_HOME to a folder you can write to." in said
+        assert not unwritable.exists()
+
+    def test_memory_belongs_to_its_folder(self, unwritable, monkeypatch, home, capsys):
+        write_json("a.json", {"a": 1})
+        monkeypatch.setenv("ROOFLAB_HOME", str(home))
+        assert read_json("a.json") is None
+
+    def test_a_disk_that_fills_up(self, home, monkeypatch, capsys):
+        """What was written before stays on disk, what came after is read from memory, and a later write heals it."""
+        write_json("a.json", 1)
+        append_line("log.jsonl", "before")
+
+        def full(path, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(state, "atomic_write", full)
+            broken.setattr(state.Path, "open", full)
+            write_json("a.json", 2)
+            append_line("log.jsonl", "after")
+        assert read_json("a.json") == 2
+        assert json.loads((home / "a.json").read_text()) == 1
+        assert read_lines("log.jsonl") == ["before", "after"]
+        write_json("a.json", 3)
+        assert read_json("a.json") == json.loads((home / "a.json").read_text()) == 3
+        assert "No space left on device" in capsys.readouterr().out
+
+
+class TestLog:
+    def test_lines(self, home):
+        for value in ({"b": 1, "a": "ü"}, [1, 2], "text\nof two lines", None):
+            append_line("log.jsonl", value)
+        assert read_lines("log.jsonl") == [{"a": "ü", "b": 1}, [1, 2], "text\nof two lines", None]
+        assert (home / "log.jsonl").read_text().count("\n") == 4
+
+    @pytest.mark.parametrize("cut", [b'{"b": ', b'{"b": "\xc3', b"\x00\x00"])
+    def test_a_last_line_cut_short_takes_no_other_with_it(self, home, cut):
+        append_line("log.jsonl", {"a": 1})
+        with (home / "log.jsonl").open("ab") as file:
+            file.write(cut)
+        assert read_lines("log.jsonl") == [{"a": 1}]
+        append_line("log.jsonl", {"c": 3})
+        append_line("log.jsonl", {"d": 4})
+        assert read_lines("log.jsonl") == [{"a": 1}, {"c": 3}, {"d": 4}]
+
+    def test_threads(self, home):
+        threads = [threading.Thread(target=append_line, args=("log.jsonl", i)) for i in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(read_lines("log.jsonl")) == list(range(20))
