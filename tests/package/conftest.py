@@ -1,18 +1,14 @@
-<<<<<<< HEAD
-"""Notebooks and a small clone of a book for the tests that run and grade them."""
+"""What the tests of the package share: notebooks, a small clone of a book, and a Rooflab folder of their own."""
 
 import shutil
 import subprocess
 import sys
-=======
-"""What tests of state, logbook, records and predictions share: a folder of their own."""
-
->>>>>>> coretests
 from pathlib import Path
 
 import pytest
 
-<<<<<<< HEAD
+from rooflab import logbook, prediction, records, state
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -52,8 +48,6 @@ def book_folder(built_book, tmp_path, monkeypatch):
     shutil.copytree(built_book, root)
     monkeypatch.chdir(root)
     return root
-=======
-from rooflab import logbook, prediction, records, state
 
 
 @pytest.fixture
@@ -95,4 +89,3 @@ def restart(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(prediction, "_asked", {})
 
     return again
->>>>>>> coretests
