@@ -3,9 +3,13 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def _real(command: str) -> str | None:
@@ -36,3 +40,14 @@ def other_python() -> Callable[[str], str]:
         return found
 
     return find
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel, as pip would build it from the repository's address; built without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(folder)]
+    done = subprocess.run([*command, str(ROOT)], text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = folder.glob("rooflab-*.whl")
+    return found

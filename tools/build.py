@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs import SOLUTION, instructor_cells
+from lab_cells import SOLUTION, instructor_cells
 from percent import Cell, SourceError, parse, syntax_error
 
 __all__ = ["build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]

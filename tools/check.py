@@ -32,8 +32,8 @@ PARTS = (
     Part("README matches the book", ("tools/readme.py", "--check"), "make build"),
     Part("types (mypy)", ("-m", "mypy", "--no-error-summary")),
     Part("layout rules", ("-m", "pytest", "-q", "--no-header", "--tb=line", "tests/layout")),
-    Part("lint (ruff)", ("-m", "ruff", "check", "--quiet", "."), "ruff check --fix ."),
-    Part("format (ruff)", ("-m", "ruff", "format", "--check", "--quiet", "."), "ruff format ."),
+    Part("lint (ruff)", ("-m", "ruff", "check", "--quiet", "--output-format", "concise", "."), "ruff check --fix ."),
+    Part("format (ruff)", ("-m", "ruff", "format", "--check", "--output-format", "concise", "."), "ruff format ."),
 )
 
 

@@ -3,6 +3,7 @@
     python tools/variants.py                                           every lab; exit 1 if a rule is broken
     python tools/variants.py solutions/s1_measurement/lab1_timer.py    this lab
     python tools/variants.py --json ...                                only the scores, as JSON
+    python tools/variants.py --times 20 ...                            so often: no verdict may hang on fresh values
 
 ``tests/labs/<lab>/wrong_<exercise>_<misconception>.py`` and ``right_<manner>.py`` hold a one-line docstring and one
 ``# %% exercise="name"`` cell for each exercise that they answer differently; the other exercises stay solved. Every
@@ -37,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from build import ROOT, expected_notebooks, sources
-from labs import DEMO, SOLUTION
+from lab_cells import DEMO, SOLUTION
 from percent import SourceError, parse
 
 __all__ = ["Lab", "Variant", "complaints", "load", "lost", "read_variant", "score", "score_all"]
@@ -251,6 +252,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="Score the kept answers of the labs.")
     parser.add_argument("--json", action="store_true", help="print the scores only")
+    parser.add_argument("--times", type=int, default=1, help="score everything so many times (default: once)")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only this answer, such as solved; repeatable")
     parser.add_argument("--root", type=Path, default=ROOT, help="the course (default: this one)")
     parser.add_argument("scripts", nargs="*", type=Path, help="labs, relative to the course (default: all)")
     given = parser.parse_args(arguments)
@@ -263,8 +266,10 @@ def main(arguments: list[str] | None = None) -> int:
         for script in given.scripts or [path for path in sources(root) if path.parts[0] == "solutions"]:
             lab = load(script, root)
             variants = variants_of(lab, root / "tests" / "labs" / lab.name)
-            every[lab.name] = score_all(lab, variants)
-            failures += [f"{lab.name}: {told}" for v in variants for told in complaints(v, every[lab.name][v.name])]
+            variants = [variant for variant in variants if not given.only or variant.name in given.only]
+            for _ in range(given.times):
+                every[lab.name] = score_all(lab, variants)
+                failures += [f"{lab.name}: {told}" for v in variants for told in complaints(v, every[lab.name][v.name])]
     except SourceError as error:
         print("\n".join(error.problems), file=sys.stderr)
         return 1
@@ -275,7 +280,7 @@ def main(arguments: list[str] | None = None) -> int:
         for variant, scores in scored.items():
             points, most = (sum(pair[side] for pair in scores.values()) for side in (0, 1))
             print(f"{name}  {points:5g} / {most:g}  {variant:40} {', '.join(sorted(lost(scores)))}".rstrip())
-    print("\n".join(failures), file=sys.stderr, end="\n" if failures else "")
+    print("\n".join(dict.fromkeys(failures)), file=sys.stderr, end="\n" if failures else "")
     return 1 if failures else 0
 
 

@@ -38,12 +38,17 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from rooflab import costs, measure, measure_all, plots, predict, report, size, tables
-from rooflab.session import open_unit
+from rooflab import costs, count, measure, measure_all, open_unit, plots, predict, report, size, tables, widgets
+from rooflab.clocks import GraphClock, wait
+from rooflab.display import show_source
+from rooflab.knees import knee_overhead_bytes, leaves_plateau, matmul_leaves_overhead
+from rooflab.mlp import jax_step, torch_step, training_steps
+from rooflab.neighbour import busy_neighbour
+from rooflab.roofline import bound, fit_three, sequence_time_s
 
+device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
 jax.config.update("jax_default_matmul_precision", "highest")  # or JAX rounds fp32 to TF32 on NVIDIA chips
 warnings.filterwarnings("ignore", message="TensorFloat32")  # torch would rather do so too
-device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
 
 # %% [markdown]
 # On a CPU the experiments are smaller, so that the whole unit takes about a minute; what they show is the same. All
@@ -63,12 +68,13 @@ WIDTHS = size(cpu=(256, 512, 512, 10), gpu=(1024, 4096, 4096, 1000))  # layers o
 # **asynchronous execution**. It makes programs fast, and it makes clocks lie.
 #
 # Which frameworks do that here? Torch is asynchronous on a GPU and synchronous on a CPU. JAX is asynchronous
-# everywhere. So there is a liar on every machine, and we can catch it in the act, with two ways to read the clock.
+# everywhere. So there is a liar on every machine, and we can catch it in the act, with two ways to read the clock. They
+# differ by one line: where we wait. Both will go around the same product of two n × n matrices, in torch and in JAX.
+# It takes 2n³ FLOPs: a multiplication and an addition for each of n³ pairs. If the call only *asks*, its time does not
+# know n at all, and the ratio of the largest to the smallest is 1.
+
 
 # %%
-from rooflab.clocks import GraphClock, wait
-
-
 def naive(call):
     wait()  # nothing may still be running from before
     start = time.perf_counter()
@@ -85,13 +91,6 @@ def waited(call):
     return time.perf_counter() - start
 
 
-# %% [markdown]
-# The two differ by one line: where we wait. Now both, around the same product of two n × n matrices, in torch and in
-# JAX. The product takes 2n³ FLOPs: a multiplication and an addition for each of n³ pairs.
-#
-# If the call only *asks*, its time does not know n at all, and the ratio of the largest to the smallest is 1.
-
-# %%
 predict("the naive clock says that the largest JAX product takes … times the smallest", unit="x", model=1.0)
 
 # %%
@@ -116,13 +115,12 @@ seconds = {
 }
 
 # %%
-jax_naive = seconds["JAX, naive"]
-report("the naive clock says that the largest JAX product takes … times the smallest", jax_naive[-1] / jax_naive[0])
-
+small, *_, large = seconds["JAX, naive"]
+report("the naive clock says that the largest JAX product takes … times the smallest", large / small)
 cubic = [seconds["JAX, waited"][-1] * (n / SIDES[-1]) ** 3 for n in SIDES]
 plots.curves(
-    SIDES, seconds, bounds={"slope 3": cubic}, key="naive clock",
-    title="Without waiting, the clock times the asking and not the work", x="side n of the matrices", y="time per call",
+    SIDES, seconds, bounds={"slope 3": cubic}, key="naive clock", x="side n of the matrices", y="time per call",
+    title="Without waiting, the clock times the asking and not the work",
 )  # fmt: skip
 
 # %% [markdown]
@@ -145,33 +143,34 @@ plots.curves(
 #
 # Nothing in this book predicts how long a compiler thinks, so there is no model to compare with. Guess anyway.
 
-# %%
-predict("the first call of the compiled function takes … times as long as its twentieth", unit="x", model=None)
 
 # %%
-x_torch = torch.randn(size(cpu=2**18, gpu=2**24), device=device.torch)
-x_jax = jnp.asarray(x_torch.cpu().numpy())
-
-
 def chain(x, exp):
     return x * exp(-x * x) + 0.5 * x
 
 
-compiled = torch.compile(lambda x: chain(x, torch.exp))
-jitted = jax.jit(lambda x: chain(x, jnp.exp))
+compiled, jitted = torch.compile(lambda x: chain(x, torch.exp)), jax.jit(lambda x: chain(x, jnp.exp))
+x_torch = torch.randn(size(cpu=2**18, gpu=2**24), device=device.torch)
+predict("the first call of the compiled function takes … times as long as its twentieth", unit="x", model=None)
+
+# %%
+x_jax = jnp.asarray(x_torch.cpu().numpy())
 first_calls = {
     "eager (torch)": [waited(lambda: chain(x_torch, torch.exp)) for _ in range(20)],
     "compiled (torch)": [waited(lambda: compiled(x_torch)) for _ in range(20)],
     "jitted (JAX)": [waited(lambda: jitted(x_jax)) for _ in range(20)],
 }
-
-# %%
-calls = first_calls["compiled (torch)"]
+calls, eager_s = first_calls["compiled (torch)"], np.median(first_calls["eager (torch)"][5:])
+saved_s = eager_s - np.median(calls[5:])
+print(
+    f"compiling took {calls[0]:.2f} s; it pays after {calls[0] / saved_s:,.0f} calls"
+    if saved_s > 0
+    else "it never pays"
+)
 report("the first call of the compiled function takes … times as long as its twentieth", calls[0] / calls[-1])
-
 plots.curves(
-    range(1, 21), first_calls, log="y", points=True, key="first calls",
-    title="The first call pays for the compiler", x="number of the call", y="time of the call",
+    range(1, 21), first_calls, log="y", points=True, key="first calls", x="number of the call", y="time of the call",
+    title="The first call pays for the compiler",
 )  # fmt: skip
 
 # %% [markdown]
@@ -186,15 +185,8 @@ plots.curves(
 #
 # A fixed number of calls to discard fits none of them: one is enough here and twenty are too few there. The rule that
 # `measure` follows is to discard until two timings in a row agree, and to report the first call *apart*, because it
-# is a cost too. How many calls does it take until compiling has paid for itself?
-
-# %%
-eager_s, compiled_s = (np.median(first_calls[name][5:]) for name in ("eager (torch)", "compiled (torch)"))
-saved_s = eager_s - compiled_s
-pays = f"after {calls[0] / saved_s:,.0f} calls" if saved_s > 0 else "never at this size: it saves nothing per call"
-print(f"compiling took {calls[0]:.2f} s and saves {saved_s * 1e6:.0f} µs a call: it pays {pays}")
-
-# %% [markdown]
+# is a cost too. The line above the figure says after how many calls compiling has paid for itself, if it does.
+#
 # **Takeaway.** The first call measures the compiler. Report it, but never mix it with the others; and ask after how
 # many calls it pays.
 
@@ -221,24 +213,17 @@ plots.distribution(thousand.times_s, title="A thousand calls of one function: a 
 
 # %%
 predict("timed one after the other, the second of two equal functions takes … times the first", unit="x", model=1.0)
-
-# %%
-from rooflab.neighbour import busy_neighbour
-
 SECONDS = 0.6  # for each candidate; the neighbour comes after that, halfway through
 fixed = {"budget_s": SECONDS, "settle": 0, "max_samples": 10**6}
-work = lambda: jitted(x_jax)  # noqa: E731
-
-with busy_neighbour(after_s=SECONDS):
-    first, second = measure(work, **fixed), measure(work, **fixed)
-with busy_neighbour(after_s=SECONDS):
-    turns = measure_all({"a": work, "b": work}, **fixed)
 
 # %%
-in_turn = turns["b"] / turns["a"]
+with busy_neighbour(after_s=SECONDS):
+    first, second = measure(lambda: jitted(x_jax), **fixed), measure(lambda: jitted(x_jax), **fixed)
+with busy_neighbour(after_s=SECONDS):
+    turns = measure_all({"a": lambda: jitted(x_jax), "b": lambda: jitted(x_jax)}, **fixed)
 report("timed one after the other, the second of two equal functions takes … times the first", second / first)
 plots.intervals(
-    {"one after the other": second / first, "in turn": in_turn}, truth=1.0,
+    {"one after the other": second / first, "in turn": turns["b"] / turns["a"]}, truth=1.0,
     title="Only candidates timed in turn are slowed alike", x="time of the second / time of the first",
 )  # fmt: skip
 
@@ -264,10 +249,8 @@ plots.intervals(
 # unknowns, so three measurements are enough, each deep inside one regime: adding 1 to a single number, adding 1 to many
 # numbers in place, and a large product.
 
+
 # %%
-from rooflab.roofline import bound, fit_three, knee_overhead_bytes, matmul_leaves_overhead
-
-
 def added(n):
     x = torch.randn(n, device=device.torch)
     return measure(lambda: x.add_(1.0), costs.elementwise(n, dtype="fp32"), budget_s=0.15)
@@ -283,38 +266,23 @@ moved, computed = (large.work.bytes, large.median_s), (product.work.flops, produ
 fit = fit_three(tiny.median_s, moved, computed, dtype="fp32")
 fitted = {"launch_s": fit.launch_s, "bytes_per_s": fit.bytes_per_s, "fp32_flops_per_s": fit.rate("fp32")}
 tables.table({"fitted": fitted}, columns=list(fitted))
-
-# %% [markdown]
-# That is the whole fit. Everything else is a prediction. An elementwise operation in fp32 reads 4 bytes and writes 4
-# for each element, so it leaves the plateau where 8n/β = t₀. A product of n × n matrices does n³ work on n² data: on
-# axes of elements and time its line rises with slope 3/2, against slope 1 for the elementwise one. How many elements
-# can an addition have before its size matters at all?
-
-# %%
 predict("an elementwise operation leaves the plateau at … elements", model=knee_overhead_bytes(fit) / 8)
 
-# %%
-sums = [added(n) for n in ELEMENTS]
-squares = [squared(n) for n in SIDES[:-1]] + [product]
-
-
-def leaves_plateau(xs, times, factor=2.0):
-    """Where a curve first reaches `factor` times its smallest value, interpolated between points on log axes."""
-    level = np.log(factor * min(times))
-    i = next(i for i, t in enumerate(times) if np.log(t) >= level and i > int(np.argmin(times)))
-    share = (level - np.log(times[i - 1])) / (np.log(times[i]) - np.log(times[i - 1]))
-    return float(xs[i - 1] * (xs[i] / xs[i - 1]) ** share)
-
-
-# At twice the plateau the elementwise line is at twice the knee: t = Q/beta from there on.
-report("an elementwise operation leaves the plateau at … elements",
-       leaves_plateau(ELEMENTS, [m.median_s for m in sums]) / 2)  # fmt: skip
+# %% [markdown]
+# That is the whole fit. Everything else is a prediction. Adding 1 in place in fp32 reads 4 bytes and writes 4 for each
+# element, so it leaves the plateau where 8n/β = t₀. A product of n × n matrices does n³ work on n² data: on axes of
+# elements and time its line rises with slope 3/2, against slope 1 for the elementwise one. How many elements can an
+# addition have before its size matters at all? (The box for your guess is above.)
 
 # %%
-sides = np.unique(np.geomspace(1, SIDES[-1], 60).astype(int))
+sums, squares = [added(n) for n in ELEMENTS], [squared(n) for n in SIDES]
+doubled = leaves_plateau(ELEMENTS, [m.median_s for m in sums])  # twice the plateau, so twice the knee
+report("an elementwise operation leaves the plateau at … elements", doubled / 2)
+
+sides = np.unique(np.geomspace(1, SIDES[-1], 60).astype(int)).tolist()
 models = {
     "model, elementwise": (ELEMENTS, [bound(m.work, fit).time_s for m in sums]),
-    "model, matmul": (sides**2, [bound(costs.matmul(int(n), int(n), int(n), "fp32"), fit).time_s for n in sides]),
+    "model, matmul": (np.square(sides), [bound(costs.matmul(n, n, n, "fp32"), fit).time_s for n in sides]),
 }
 knees = {"elementwise leaves": knee_overhead_bytes(fit) / 8, "matmul leaves": matmul_leaves_overhead(fit, "fp32") ** 2}
 plots.curves(
@@ -386,96 +354,53 @@ tables.table(rows, columns=["median_s", "bytes_per_s"])
 # from there on a larger batch costs more time. Up to that batch it is free. We call it the end of the overhead
 # regime, and read it off where the step takes twice as long as at batch 1.
 
+
 # %%
-from rooflab.roofline import sequence_time_s
-
-
 def modelled_s(batch):
     return sequence_time_s(costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values(), fit)
 
 
-fine = np.unique(np.geomspace(1, BATCHES[-1], 200).astype(int))
-free_batch = leaves_plateau(fine, [modelled_s(int(b)) for b in fine])
+fine = np.unique(np.geomspace(1, BATCHES[-1], 200).astype(int)).tolist()
+free_batch = leaves_plateau(fine, [modelled_s(b) for b in fine])
 predict("the eager step takes twice as long as at batch 1 from batch … on", model=free_batch)
 
-# %%
-from itertools import pairwise
-
-
-def torch_step(compiler=lambda f: f):
-    layers = [layer for i, o in pairwise(WIDTHS) for layer in (torch.nn.Linear(i, o), torch.nn.ReLU())]
-    model = torch.nn.Sequential(*layers[:-1]).to(device.torch)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    loss_of = compiler(lambda x, y: torch.nn.functional.mse_loss(model(x), y))
-
-    def step(x, y):
-        optimizer.zero_grad()
-        loss_of(x, y).backward()
-        optimizer.step()
-
-    return step
-
+# %% [markdown]
+# The step itself is ordinary code. Here it is in both frameworks, as the library has it:
 
 # %%
-def jax_loss(params, x, y):
-    *hidden, (w_last, b_last) = params
-    for w, b in hidden:
-        x = jax.nn.relu(x @ w + b)
-    return jnp.mean((x @ w_last + b_last - y) ** 2)
-
-
-@jax.jit
-def jax_step(params, x, y):
-    grads = jax.grad(jax_loss)(params, x, y)
-    return jax.tree.map(lambda p, g: p - 1e-3 * g, params, grads)
-
+show_source(torch_step)
+show_source(jax_step)
 
 # %%
-eager, compiled_step = torch_step(), torch_step(lambda f: torch.compile(f, dynamic=True))
-params = [(jax.random.normal(jax.random.key(i), (i, o)) / i**0.5, jnp.zeros(o)) for i, o in pairwise(WIDTHS)]
-
-steps = {"torch eager": [], "torch compiled": [], "JAX jitted": []}
-for batch in BATCHES:
-    x, y = (torch.randn(batch, width, device=device.torch) for width in (WIDTHS[0], WIDTHS[-1]))
-    xj, yj = (jnp.asarray(t.cpu().numpy()) for t in (x, y))
-    times = measure_all({
-        "torch eager": lambda x=x, y=y: eager(x, y),
-        "torch compiled": lambda x=x, y=y: compiled_step(x, y),
-        "JAX jitted": lambda xj=xj, yj=yj: jax_step(params, xj, yj),
-    }, budget_s=0.4)  # fmt: skip
-    for name, m in times.items():
-        steps[name].append(m)
+makers = training_steps(WIDTHS, device)
+by_batch = [measure_all({name: make(b) for name, make in makers.items()}, budget_s=0.4) for b in BATCHES]
+steps = {name: [times[name] for times in by_batch] for name in makers}
+measured_batch = leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]])
+report("the eager step takes twice as long as at batch 1 from batch … on", measured_batch)
 
 # %%
-report(
-    "the eager step takes twice as long as at batch 1 from batch … on",
-    leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]]),
+modelled = {"model": [modelled_s(b) for b in BATCHES]}
+title, labels = "Up to its knee a larger batch is free", {"x": "batch", "y": "time per training step"}
+plots.curves(BATCHES, steps, bounds=modelled, key="training step", title=title, **labels)
+
+listed, counted = costs.mlp(WIDTHS, 64, "fp32", training=True), count(makers["torch eager"](64))
+tables.table(
+    {"listed": listed, "counted": counted}, columns=["launches", "flops", "bytes"], caption="a step at batch 64"
 )
-plots.curves(
-    BATCHES, steps, bounds={"model": [modelled_s(b) for b in BATCHES]}, key="training step",
-    title="Up to its knee a larger batch is free", x="batch", y="time per training step",
-)  # fmt: skip
 
 # %% [markdown]
 # All three lines have the shape of the model: flat, then rising with the batch. They differ where the model is
 # silent. The eager step starts far above its sum of t₀: our t₀ is the price of one bare call, and a training step
-# pays for the autograd graph, the optimizer's bookkeeping and Python between the kernels as well. The compiled and the
-# jitted step launch fewer kernels from fewer lines of Python, so they start lower, and they leave the plateau
-# *earlier*, because there is less overhead to hide in. At the largest batch the three approach each other: there the
-# device is the limit, and no compiler makes a matrix product cheaper than its FLOPs.
+# pays for the autograd graph, the optimizer's bookkeeping and Python between the kernels as well. `torch.compile` was
+# given the loss only. It fuses kernels there, but the backward pass still goes through autograd, the optimizer through
+# Python, and each call first checks that the compiled code still applies. So it may win little at batch 1, or nothing.
+# JAX hands the device *one* program for the whole step. It starts lowest, and it leaves the plateau *earliest*,
+# because there is less overhead to hide in. At the largest batch the three approach each other: there the device is
+# the limit, and no compiler makes a matrix product cheaper than its FLOPs.
 #
-# Did the model list the right kernels? We count them, without a clock.
-
-# %%
-from rooflab import count
-
-counted, listed = count(lambda: eager(x, y)), costs.mlp(WIDTHS, batch, "fp32", training=True)
-tables.table(
-    {"listed by the model": listed, "counted in the eager step": counted},
-    columns=["launches", "flops", "bytes"], caption=f"one training step at batch {batch:,}",
-)  # fmt: skip
-
-# %% [markdown]
+# Did the model list the right kernels? The table counts those of the eager step, without a clock: FLOPs and bytes
+# agree, while the optimizer launches a few kernels more than the one that the list has.
+#
 # **Takeaway.** Below its knee a step costs the same at any batch: the device idles. Find the knee before you buy a
 # faster device, which would only idle more.
 
@@ -487,8 +412,6 @@ tables.table(
 # bandwidth and arithmetic? Which does not?
 
 # %%
-from rooflab import widgets
-
 widgets.regimes(fit)
 
 # %% [markdown]

@@ -32,19 +32,33 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from rooflab import bound, costs, count, measure, measure_all, plots, predict, report, size, specs, tables, widgets
+from rooflab import (
+    bound,
+    costs,
+    count,
+    measure,
+    measure_all,
+    open_unit,
+    plots,
+    predict,
+    report,
+    size,
+    specs,
+    tables,
+    widgets,
+)
 from rooflab.ceilings import matmul_rate, measured_ceilings
-from rooflab.session import open_unit
+from rooflab.session import show_ceilings
 
 device = open_unit("s1_measurement/u2_roofline", needs=("torch", "jax"))
 
 # %%
-DTYPE = size(cpu="fp32", gpu="bf16")  # the format of all operations below
 FORMATS = [fmt for fmt in ("fp64", "fp32", "tf32", "bf16", "fp8") if device.supports(fmt)]
 BYTES = size(cpu=[4**i for i in range(6, 14)], gpu=[4**i for i in range(7, 17)])  # buffers of the sweep
 SIDES = size(cpu=[64, 128, 256, 512, 1024], gpu=[256, 512, 1024, 2048, 4096, 8192])  # matrix products
-N = size(cpu=4096, gpu=16384)  # rows and columns of the large arrays
-torch_type, jax_type = {"fp32": (torch.float32, jnp.float32), "bf16": (torch.bfloat16, jnp.bfloat16)}[DTYPE]
+N = size(cpu=3072, gpu=16384)  # rows and columns of the large arrays
+DTYPE = size(cpu="fp32", gpu="bf16")  # the format of all operations below
+FLOAT = {"torch": size(cpu=torch.float32, gpu=torch.bfloat16), "JAX": size(cpu=jnp.float32, gpu=jnp.bfloat16)}
 
 # %% [markdown]
 # ## Two ceilings
@@ -79,13 +93,8 @@ def bandwidths(nbytes):
 
 sweep = [bandwidths(n) for n in BYTES]
 series = {name: [m[name] for m in sweep] for name in sweep[0]}
-
-# %%
-best = max(m.bytes_per_s for m in series["torch, add in place"])
-report(
-    "the highest bandwidth of the sweep is … times that of the largest buffer",
-    best / series["torch, add in place"][-1].bytes_per_s,
-)
+rates = [m.bytes_per_s for m in series["torch, add in place"]]
+report("the highest bandwidth of the sweep is … times that of the largest buffer", max(rates) / rates[-1])
 plots.curves(
     BYTES, series, attribute="bytes_per_s", unit="B/s", x_unit="B", key="bandwidth sweep",
     bounds={"β, measured": [roof.bytes_per_s] * len(BYTES)},
@@ -99,8 +108,9 @@ plots.curves(
 # reads a line of memory before it overwrites part of it (**write-allocate**), so the copy moves three bytes for every
 # two that we count. The addition has read its line anyway.
 #
-# For π we multiply matrices, in each format that the device has. Before the sweep, the other half of the picture: what
-# does the datasheet say, if there is one for this device?
+# For π we multiply matrices, in each format that the device has. On a GPU each product is timed alone, between two
+# events and with flushed caches. Products back to back would heat the chip until it lowers its clock, and we would
+# measure its power supply.
 
 # %%
 products = {fmt: [matmul_rate(device, fmt, n) for n in SIDES] for fmt in FORMATS}
@@ -110,15 +120,7 @@ plots.curves(
 )  # fmt: skip
 
 # %%
-sheet = device.spec.flops_per_s if device.spec else {}
-rows = {
-    fmt: {"measured_flops_per_s": roof.rate(fmt), "datasheet_flops_per_s": sheet.get(fmt),
-          "share": roof.rate(fmt) / sheet[fmt] if fmt in sheet else None}
-    for fmt in FORMATS
-}  # fmt: skip
-tables.table(rows, columns=list(rows[FORMATS[0]]), caption=f"{device.name}, measured on {roof.date}")
-share = f"{roof.bytes_per_s / device.spec.bytes_per_s:.0%} of the datasheet's" if device.spec else "no datasheet here"
-print(f"memory: {roof.bytes_per_s / 1e9:,.0f} GB/s, {share}")
+show_ceilings(roof, device)
 
 # %% [markdown]
 # Where there is a datasheet, we reach a part of it and never the whole. The peak of a format assumes the highest
@@ -166,9 +168,10 @@ works = {
 above = sum(work.intensity > roof.ridge(DTYPE) for work in works.values())
 predict(f"of these {len(works)} operations, … lie to the right of this device's ridge", model=above)
 
+
 # %%
 def random(*shape):
-    return torch.randn(shape, device=device.torch, dtype=torch_type)
+    return torch.randn(shape, device=device.torch, dtype=FLOAT["torch"])
 
 
 x, y, gain, bias, F = random(N, N), random(N, N), random(N), random(N), torch.nn.functional
@@ -228,14 +231,15 @@ plots.roofline(roof, measured, key="roofline", title="What each operation could 
 # The same in numbers, with JAX beside torch. `jax.jit` compiles each function to a program of its own. We hand it its
 # arrays as arguments; had it found them as constants, it would have computed the result once, while compiling.
 
+
 # %%
 def layer_norm_jax(x, gain, bias):
     centred = x - x.mean(-1, keepdims=True)
     return centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * gain + bias
 
 
-xj, yj, gj, bj = (jnp.asarray(t.float().cpu().numpy(), dtype=jax_type) for t in (x, y, gain, bias))
-aj = jnp.asarray(squares["matmul, large"][0].float().cpu().numpy(), dtype=jax_type)
+xj, yj, gj, bj = (jnp.asarray(t.float().cpu().numpy(), dtype=FLOAT["JAX"]) for t in (x, y, gain, bias))
+aj = jnp.asarray(squares["matmul, large"][0].float().cpu().numpy(), dtype=FLOAT["JAX"])
 programs = {
     "axpy": (lambda y, x: y + 0.5 * x, yj, xj),
     "sum": (jnp.sum, xj),
@@ -264,47 +268,56 @@ tables.table(rows, columns=list(rows["axpy"]))
 # %% [markdown]
 # ## Those that fall short
 #
-# Four causes account for most of the distance. For each we guess, and then prove the guess by removing the cause.
+# Four causes account for most of the distance. For each there is an experiment that removes the cause and leaves the
+# rest as it is. We describe all four, guess, and then measure.
 #
 # **Allocation.** Softmax returns a *new* array. A GPU's allocator keeps freed memory and hands it out again at once. On
-# a CPU a large array comes from the operating system, page by page, each page cleared before we get it. If that is
-# the cause, then a softmax that writes into an array that is there already must be faster.
-
-# %%
-predict("softmax into a new array takes … times as long as into a given one", unit="x", model=1.0)
-target = torch.empty_like(x)
-made = measure_all({"new": lambda: x.softmax(-1), "given": lambda: torch.softmax(x, -1, out=target)}, min_samples=5)
-report("softmax into a new array takes … times as long as into a given one", made["new"] / made["given"])
-
-# %% [markdown]
-# JAX arrays are immutable, so a JAX function always makes a new one, unless its argument is given away, as in the
-# sweep at the beginning. There JAX kept up with torch.
+# a CPU a large array comes from the operating system, page by page, each page cleared before we get it. So we write the
+# same softmax into an array that is there already. The bytes that the model counts are the same: it expects no change.
 #
 # **Overhead.** The tiny product lies far below the roof. If the launch is to blame, then many products in *one* call
 # must come at nearly the price of their work alone. We run 256 of them, as a loop and as one batched call.
-
-# %%
-MANY = 256
-batch = random(MANY, TINY, TINY)
-one_call, loop = costs.matmul(TINY, TINY, TINY, DTYPE, batch=MANY), MANY * works["matmul, tiny"]
-predict("a loop over tiny products takes … times as long as one batched call", unit="x",
-        model=bound(loop, roof).time_s / bound(one_call, roof).time_s)  # fmt: skip
-
-tiny = measure_all({"loop": lambda: [m @ m for m in batch], "one call": lambda: batch @ batch})
-report("a loop over tiny products takes … times as long as one batched call", tiny["loop"] / tiny["one call"])
-
-# %% [markdown]
+#
 # **Waste.** A kernel may move more bytes than it uses. Memory is not read by the number. It comes in lines: 64 bytes on
 # most CPUs, sectors of 32 bytes on NVIDIA's GPUs. We add 1 to every eighth number of a buffer. That is an eighth of the
 # work and an eighth of the bytes *used*, so a bound from used bytes promises an eighth of the time.
+#
+# **Chains.** An eager framework runs one kernel for each operation, and each reads its input from memory and writes
+# its output back. The chain x·σ(x) + x/2 is four kernels, with several times the traffic of one that reads x once. A
+# compiler fuses them. If traffic is the cause, the gain must be the ratio of the bytes.
+
 
 # %%
-EVERY = 8
-buffer = torch.ones(size(cpu=2**25, gpu=2**29), device=device.torch)
-predict("adding 1 to every eighth number takes … times as long as to all", unit="x", model=1 / EVERY)
+def chain(x):
+    return x * torch.sigmoid(x) + 0.5 * x
 
-sparse = measure_all({"all": lambda: buffer.add_(1), "every eighth": lambda: buffer[::EVERY].add_(1)})
-report("adding 1 to every eighth number takes … times as long as to all", sparse["every eighth"] / sparse["all"])
+
+batch, loop = random(256, TINY, TINY), 256 * works["matmul, tiny"]
+one_call = costs.matmul(TINY, TINY, TINY, DTYPE, batch=256)
+eager, fused = count(lambda: chain(x)), costs.elementwise(N * N, dtype=DTYPE, flops_per_element=4)
+predict("softmax into a new array takes … times as long as into a given one", unit="x", model=1.0)
+gain = bound(loop, roof).time_s / bound(one_call, roof).time_s
+predict("a loop over tiny products takes … times as long as one batched call", unit="x", model=gain)
+predict("adding 1 to every eighth number takes … times as long as to all", unit="x", model=1 / 8)
+predict("fusing the chain makes it … times as fast", unit="x", model=eager.bytes / fused.bytes)
+
+# %%
+given, buffer = torch.empty_like(x), torch.ones(size(cpu=2**25, gpu=2**29), device=device.torch)
+made = measure_all({"new": lambda: x.softmax(-1), "given": lambda: torch.softmax(x, -1, out=given)}, min_samples=5)
+tiny = measure_all({"loop": lambda: [m @ m for m in batch], "one call": lambda: batch @ batch})
+report("softmax into a new array takes … times as long as into a given one", made["new"] / made["given"])
+report("a loop over tiny products takes … times as long as one batched call", tiny["loop"] / tiny["one call"])
+
+# %% [markdown]
+# The first table says what a new array costs *here*. JAX arrays are immutable, so a JAX function always makes a new
+# one, unless its argument is given away, as in the sweep at the beginning. There JAX kept up with torch.
+#
+# The second says how much of a tiny product is launch. If the gain falls short of the model's, the single call is
+# dearer than the model thinks: to walk through a batch of tiny matrices is not free either.
+
+# %%
+every = measure_all({"all": lambda: buffer.add_(1), "eighth": lambda: buffer[::8].add_(1)}, min_samples=5)
+report("adding 1 to every eighth number takes … times as long as to all", every["eighth"] / every["all"])
 
 # %% [markdown]
 # Eight times less work, and the time hardly changes. The count of *used* bytes was the wrong count. A kernel in
@@ -322,32 +335,23 @@ try:
         tl.store(x + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
 
     few, traffic = torch.ones(2**13), {}
-    for every in (1, 2, 4, 8, 16):
-        used = few.numel() // every
-        traffic[f"every {every}"] = count(lambda e=every, u=used: add_one[(-(-u // 256),)](few, few.numel(), e, 256))
+    for step in (1, 2, 4, 8, 16):
+        used = few.numel() // step
+        traffic[f"every {step}"] = count(lambda s=step, u=used: add_one[(-(-u // 256),)](few, few.numel(), s, 256))
     tables.table(traffic, columns=["bytes", "bytes_moved", "moved_per_used"], caption="8,192 numbers in fp32")
 except (ImportError, RuntimeError) as reason:
     print(f"Not counted here: {reason}")
 
 # %% [markdown]
-# Up to the width of a sector, every number more that we skip is moved all the same. Past it, whole sectors stay
-# untouched and the waste stops growing. A CPU's line is twice as wide. The true intensity divides by the bytes *moved*,
-# and the point slides to the left until it lies under the slope again.
+# Up to the width of a sector, every number that we skip is moved all the same. Past it, whole sectors stay untouched
+# and the waste stops growing. A CPU's line is twice as wide. The true intensity divides by the bytes *moved*, and the
+# point slides to the left until it lies under the slope again.
 #
-# **Chains.** An eager framework runs one kernel for each operation, and each reads its input from memory and writes
-# its output back. So the chain x·σ(x) + x/2 is four kernels, with four times the traffic or more. A compiler fuses
-# them into one, which reads x once. If traffic is the cause, the gain must be the ratio of the bytes.
+# Now the chain: its four kernels as the framework ran them, and the same chain compiled to one.
 
 # %%
-def chain(x):
-    return x * torch.sigmoid(x) + 0.5 * x
-
-
-eager, fused = count(lambda: chain(x)), costs.elementwise(N * N, dtype=DTYPE, flops_per_element=4)
-predict("fusing the chain makes it … times as fast", unit="x", model=eager.bytes / fused.bytes)
-compiled = torch.compile(chain)
-chains = measure_all({"eager": lambda: chain(x), "compiled": lambda: compiled(x)},
-                     {"eager": eager, "compiled": fused}, budget_s=0.6, min_samples=5)  # fmt: skip
+compiled, work_of = torch.compile(chain), {"eager": eager, "compiled": fused}
+chains = measure_all({"eager": lambda: chain(x), "compiled": lambda: compiled(x)}, work_of, min_samples=5)
 report("fusing the chain makes it … times as fast", chains["eager"] / chains["compiled"])
 tables.table({kernel["name"]: kernel for kernel in eager.rows()}, columns=["launches", "flops", "bytes"])
 
@@ -366,30 +370,29 @@ tables.table({kernel["name"]: kernel for kernel in eager.rows()}, columns=["laun
 # vectors it is read once for b of them, so that I ≈ 2b/s until the vectors weigh as much as the matrix. A language
 # model that writes one text reads all its weights for each word. From which batch on would it be bound by arithmetic?
 
+
 # %%
-def product(b, n=N):
-    return costs.matmul(b, n, n, DTYPE)
+def product(b):
+    return costs.matmul(b, N, N, DTYPE)
 
 
-batches = [4**i for i in range(size(cpu=5, gpu=8))]
-ridge_batch = next((b for b in range(1, 10**5) if product(b).intensity >= roof.ridge(DTYPE)), None)
+ridge_batch = next(b for b in range(1, 10**5) if product(b).intensity >= roof.ridge(DTYPE))
 predict("a batch of … brings the product of vectors with a matrix to the ridge", model=ridge_batch)
 
-moving = {}
-for b in batches:
-    vectors = random(b, N)
-    moving[f"batch {b:,}"] = measure(lambda v=vectors: v @ x, product(b), budget_s=0.25, min_samples=5)
-plots.roofline(roof, moving, key="batches", title="A batch moves the point from the slope to the flat roof")
-
 # %%
-rates = [m.flops_per_s for m in moving.values()]
-reached = next((i for i, rate in enumerate(rates) if rate >= 0.7 * max(rates)), len(rates) - 1)
-report("a batch of … brings the product of vectors with a matrix to the ridge", batches[reached])
+vectors = {f"batch {4**i:,}": random(4**i, N) for i in range(size(cpu=5, gpu=8))}
+moving = {name: measure(lambda v=v: v @ x, product(len(v)), min_samples=5) for name, v in vectors.items()}
+plots.roofline(roof, moving, key="batches", title="A batch moves the point from the slope to the flat roof")
+best = max(m.flops_per_s for m in moving.values())
+reached = next(len(vectors[name]) for name, m in moving.items() if m.flops_per_s >= 0.7 * best)
+report("a batch of … brings the product of vectors with a matrix to the ridge", reached)
 
 # %% [markdown]
-# (Measured is the first batch of the sweep that reaches seven tenths of the highest rate.) To the left of the ridge all
-# batches take the *same time*: the time to read the matrix. Each vector more is free, which is why a server gathers
-# requests before it multiplies.
+# (Measured is the first batch of the sweep that reaches seven tenths of the highest rate.) To the left of the ridge
+# the model gives all batches the *same time*: the time to read the matrix. Each vector more is free, which is why a
+# server gathers requests before it multiplies. Do the solid points agree? Where one falls behind its hollow twin, the
+# library chose a kernel that was made for other shapes: thin matrices are the ones that libraries tune last, and here
+# is something left to win.
 #
 # **Takeaway.** To move a point is the only way to make a bandwidth-bound operation faster: batch, fuse, or shrink the
 # numbers.
@@ -399,7 +402,14 @@ report("a batch of … brings the product of vectors with a matrix to the ridge"
 #
 # Nothing in the picture is special to this device. Given two rows of a datasheet we can redo it for any chip. The ridge
 # points of the table, in the dense rate of bf16, differ by less than one would think: in ten years the ceilings rose by
-# orders of magnitude, and rose together.
+# orders of magnitude, and rose together. The two lines are products of a batch of 16 and of 400 vectors with a square
+# matrix of 8,192 rows. A chip whose bar ends left of a line is bound by arithmetic there, one whose bar reaches past it
+# by bandwidth. A batch of 16 is bound by bandwidth on all of them. A batch of 400 is not so clear: the same program,
+# with the same bytes and the same FLOPs, wants a faster memory on one chip and faster units on another. So "is it
+# memory-bound?" is no question about a program. It is a question about a program and a chip.
+#
+# Below the figure is an explorer. Pick a chip, a format and sizes, and drag. Find a layer norm that is bound by
+# arithmetic (there is none). Find the batch at which the product flips, then choose fp8 and see where it flips now.
 
 # %%
 SHOWN = ["a100-sxm4-80gb", "h100-sxm", "h200", "b200", "mi300x", "mi355x", "tpu-v5e", "tpu-v6e", "tpu7x", "gaudi3",
@@ -412,17 +422,6 @@ plots.bars(
     marks={"batch 16": decode.intensity, "batch 400": prefill.intensity},
     title="A product of batch 400 changes sides from chip to chip", y="ridge point in bf16 (FLOP/byte)",
 )  # fmt: skip
-
-# %% [markdown]
-# A chip whose bar ends left of a line is bound by arithmetic there, one whose bar reaches past it by bandwidth. A batch
-# of 16 is bound by bandwidth on all of them. A batch of 400 is not so clear: the same program, with the same bytes and
-# the same FLOPs, wants a faster memory on one chip and faster units on another. So "is it memory-bound?" is no question
-# about a program. It is a question about a program and a chip.
-#
-# Pick a chip, a format and sizes, and drag. Find a layer norm that is bound by arithmetic (there is none). Find the
-# batch at which the product flips, then choose fp8 and see where it flips now.
-
-# %%
 widgets.roofline(roof)
 
 # %% [markdown]

@@ -13,12 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import check, costs, plots, tables, units, widgets
+    from . import check, costs, plots, specs, tables, units, widgets
     from .counters import count
     from .device import find_device, size
     from .measurement import measure, measure_all
     from .prediction import predict, report
     from .roofline import bound
+    from .session import open_unit
 
 __version__ = "0.1.0"
 
@@ -32,18 +33,20 @@ _HOME = {
     "find_device": "device",
     "measure": "measurement",
     "measure_all": "measurement",
+    "open_unit": "session",
     "plots": "plots",
     "predict": "prediction",
     "report": "prediction",
     "size": "device",
+    "specs": "specs",
     "tables": "tables",
     "units": "units",
     "widgets": "widgets",
 }
 
 __all__ = [
-    "bound", "check", "costs", "count", "find_device", "measure", "measure_all", "plots", "predict", "report", "size",
-    "tables", "units", "widgets",
+    "bound", "check", "costs", "count", "find_device", "measure", "measure_all", "open_unit", "plots", "predict",
+    "report", "size", "specs", "tables", "units", "widgets",
 ]  # fmt: skip
 
 

@@ -140,10 +140,10 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _cells(path: Path) -> list[dict[str, Any]]:
     """The cells of a notebook; none when the file holds no notebook (`make check` is what complains)."""
     try:
-        cells: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return cells
+    return [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
 
 
 def _text(cell: dict[str, Any]) -> str:
@@ -152,13 +152,16 @@ def _text(cell: dict[str, Any]) -> str:
 
 
 def _title(cells: list[dict[str, Any]], default: str) -> tuple[str, str]:
-    """The heading of the first markdown cell, and the first line below it that asks a question."""
+    """The heading of the first markdown cell, and the question that the first paragraph below it comes to."""
     first = next((_text(cell) for cell in cells if cell.get("cell_type") == "markdown"), "")
     title = next((line.lstrip("# ").strip() for line in first.splitlines() if line.startswith("# ")), default)
     paragraphs = (" ".join(part.split()) for part in first.split("\n\n") if not part.startswith(("#", "[![")))
-    asked = next((part for part in paragraphs if "?" in part), "")
-    question = re.search(r"[^.!?]*\?", re.sub(r"[*_`]{1,2}(?=\S)|(?<=\S)[*_`]{1,2}", "", asked))
-    return title, question[0].strip() if question else ""
+    asked = re.sub(r"(?<!\w)[*_`]{1,2}|[*_`]{1,2}(?!\w)", "", next((part for part in paragraphs if "?" in part), ""))
+    sentences = re.split(r"(?<=[.!?])\s+", asked)
+    last = next((i for i, sentence in enumerate(sentences) if sentence.endswith("?")), -1)
+    # "Somebody is lying. Who?" is one question.
+    first_of_it = last - 1 if last > 0 and len(sentences[last]) < 25 else last
+    return title, " ".join(sentences[first_of_it : last + 1]) if last >= 0 else ""
 
 
 def _lab(root: Path, series: str, path: Path) -> Lab:

@@ -8,6 +8,7 @@ The book is not here: this notebook was opened outside a clone of the Rooflab re
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -31,7 +32,7 @@ _QUIET = "opacity:.75;font-size:92%;"
 def passed(lab: Lab, done: Progress) -> list[Exercise]:
     """The exercises of the lab whose visible checks have passed on this machine."""
     noted = done.get(lab.id) or done.get(lab.name) or {}
-    return [exercise for exercise in lab.exercises if exercise.name in noted]
+    return [exercise for exercise in _checked(lab) if exercise.name in noted]
 
 
 def _checked(lab: Lab) -> list[Exercise]:
@@ -81,7 +82,8 @@ def _row(left: str, right: str) -> str:
 def _link(unit: Unit, base: Path) -> str:
     kind = "Lab " if isinstance(unit, Lab) else ""
     number = unit.name.partition("_")[0].lstrip("ulab")
-    label = f"{kind}{number} · {escape(unit.title.removeprefix('Lab: '))}"
+    title = re.sub(r"^Lab( \d+)?: ", "", unit.title)
+    label = f"{kind}{number} · {escape(title)}"
     if unit.path is None:
         return label
     return f'<a href="{quote(Path(os.path.relpath(unit.path, base)).as_posix())}">{label}</a>'

@@ -202,7 +202,7 @@ def _nbgrader(course: Path, series: str, bar: Progress | None) -> str:
 
 def _reason(log: str) -> str:
     """The line of nbgrader's log that says why: the exception of its traceback, else its first error."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [line.strip() for line in log.splitlines() if line.strip() and "Please see the" not in line]
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*:", line)]
     told = raised[-1:] or [line for line in lines if "ERROR]" in line] or lines[-1:] or ["it said nothing"]
     return told[0][:300]

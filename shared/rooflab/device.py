@@ -213,6 +213,9 @@ def _found() -> Device:
     if not device.is_accelerator and "triton" not in sys.modules:
         # Without a GPU Triton kernels run in its interpreter, which has to be asked for before triton is imported.
         os.environ.setdefault("TRITON_INTERPRET", "1")
+    if not device.is_accelerator:
+        # torch.compile would start a pool of processes; on a small machine they cost memory and save no time.
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     return device
 
 

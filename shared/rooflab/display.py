@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["escape", "in_notebook", "is_headless", "show_bundle", "show_image", "show_text"]
+__all__ = ["escape", "in_notebook", "is_headless", "show_bundle", "show_image", "show_source", "show_text"]
 
 
 def in_notebook() -> bool:
@@ -63,3 +63,12 @@ def show_image(png: bytes, *, alt: str, width: int, height: int) -> None:
     encoded = base64.b64encode(png).decode("ascii")
     show_bundle({"image/png": encoded, "text/plain": alt},
                 {"image/png": {"alt": alt, "width": width, "height": height}})  # fmt: skip
+
+
+def show_source(function: Any) -> None:
+    """Show the source of a function of the library, so that the text can speak about the code that really runs."""
+    import inspect
+    import textwrap
+
+    code = textwrap.dedent(inspect.getsource(function)).rstrip()
+    show_bundle({"text/plain": code, "text/markdown": f"```python\n{code}\n```"})

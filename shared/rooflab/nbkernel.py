@@ -71,6 +71,7 @@ class NotebookRun:
         self._line = ""
         self._log = scratch / "kernel.log"
         self._process: Any = None
+        self._ready = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._cancelled = False
@@ -101,19 +102,17 @@ class NotebookRun:
         manager = _kernel_manager(self.scratch)
         client = NotebookClient(self.notebook, km=manager, timeout=self.timeout_s, startup_timeout=120)
         client.log.setLevel("CRITICAL")  # what went wrong is told once, in `errors`
-        where = {"env": self.env, "cwd": str(self.source.parent)}
+        client.reset_execution_trackers()
         try:
             # What the kernel's process itself writes (not its cells) stays off the reader's terminal.
             with self._log.open("wb") as log:
-                kernel = client.async_setup_kernel(stdout=log, stderr=log, cleanup_kc=True, **where)
-                async with kernel:
-                    self._process = manager.provisioner.process
-                    self.memory = Footprint(self._process.pid)
-                    try:
-                        await self._cells(client)
-                    except BaseException:
-                        client.shutdown_kernel = "immediate"  # a cell that hangs does not answer a polite request
-                        raise
+                folder = str(self.source.parent)
+                await client.async_start_new_kernel(env=self.env, cwd=folder, stdout=log, stderr=log)
+            self._process = manager.provisioner.process
+            self.memory = Footprint(self._process.pid)
+            await client.async_start_new_kernel_client()
+            self._ready = True
+            await self._cells(client)
         except CellExecutionError as error:
             self._fail(f"{error.ename}: {error.evalue}")
         except CellTimeoutError:
@@ -122,11 +121,11 @@ class NotebookRun:
             if not self._cancelled:
                 self._fail(self._death())
         except RuntimeError as error:
-            if self._process is not None:
+            if self._ready:
                 raise
             self._fail(f"the kernel did not start: {self._last_words() or error}")
         finally:
-            self._end_children()
+            await self._end(client, manager)
 
     async def _cells(self, client: Any) -> None:
         assert self.memory is not None
@@ -159,8 +158,14 @@ class NotebookRun:
         lines = self._log.read_text(errors="replace").split("\n") if self._log.is_file() else []
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
-    def _end_children(self) -> None:
-        """Ranks and workers that the notebook started share the kernel's process group; none may outlive it."""
+    async def _end(self, client: Any, manager: Any) -> None:
+        """End the kernel: politely when all went well, at once when a cell may hang; and all that it started."""
+        now = bool(self.errors) or self._cancelled
+        if client.kc is not None:
+            client.kc.stop_channels()
+        if manager.has_kernel:
+            await manager.shutdown_kernel(now=now)
+        # Ranks and workers of the notebook share the kernel's process group; none may outlive it.
         if self._process is not None and hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .costs import Work
-from .units import bytes_of, format_name
+from .units import format_name
 
 if TYPE_CHECKING:
     from .specs import Chip
 
 __all__ = [
-    "REGIMES", "Bound", "Ceilings", "MissingFormat", "attainable", "bound", "fit_three", "knee_overhead_bytes",
-    "leaves_overhead", "matmul_leaves_overhead", "matmul_ridge", "sequence_time_s",
+    "REGIMES", "Bound", "Ceilings", "MissingFormat", "attainable", "bound", "fit_three", "sequence_time_s",
 ]  # fmt: skip
 
 REGIMES = ("overhead", "bandwidth", "compute")
@@ -201,46 +200,3 @@ def fit_three(
             )
     rates = {dtype: matmul[0] / matmul[1]}
     return Ceilings(elementwise[0] / elementwise[1], rates, launch_s=tiny_s, label=label, measured=True)
-
-
-def knee_overhead_bytes(ceilings: Ceilings) -> float:
-    """Return the bytes beta t0 that move in the time of one launch: a smaller elementwise kernel is overhead-bound."""
-    return ceilings.bytes_per_s * ceilings.launch_s
-
-
-def matmul_leaves_overhead(ceilings: Ceilings, dtype: str) -> float:
-    """Return the n at which an n x n product takes longer than its launch.
-
-    It leaves where the first of the other terms reaches t0: 3 s n^2 / beta = t0 or 2 n^3 / pi = t0.
-    """
-    by_bytes = math.sqrt(ceilings.launch_s * ceilings.bytes_per_s / (3 * bytes_of(dtype)))
-    by_flops = math.cbrt(ceilings.launch_s * ceilings.rate(dtype) / 2)
-    return min(by_bytes, by_flops)
-
-
-def matmul_ridge(ceilings: Ceilings, dtype: str) -> float:
-    """Return the n at which an n x n product crosses the ridge: 2n^3 / 3sn^2 = pi / beta, n = 3 s pi / (2 beta)."""
-    return 1.5 * bytes_of(dtype) * ceilings.ridge(dtype)
-
-
-def leaves_overhead(work_of: Callable[[int], Work], ceilings: Ceilings, *, low: int = 1, high: int = 1 << 40) -> int:
-    """Return the smallest size in low..high at which `work_of(size)` is not bound by overhead any more.
-
-    The work must not shrink as the size grows (a batch, a length): the size is found by bisection.
-
-    Raises:
-        ValueError: if even the largest size is bound by overhead.
-    """
-
-    def outside(size: int) -> bool:
-        return bound(work_of(size), ceilings).regime != "overhead"
-
-    if not outside(high):
-        raise ValueError(f"expected a size in {low}..{high} that leaves the overhead regime; found none")
-    while low < high:
-        middle = (low + high) // 2
-        if outside(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return high

@@ -33,20 +33,24 @@ HEADER = ("unit", "cells", "time", "peak memory", "status")
 
 
 def resolve(book: Book, names: Sequence[str]) -> list[Unit]:
-    """The units of these names, all of them checked before anything runs; a notebook may stand for itself.
+    """The units of these names, all of them checked before anything runs; the path of a notebook means that notebook.
 
     Raises:
         UnknownUnit: one of the names is none.
     """
-    units = []
-    for name in names:
-        path = Path(name)
-        inside = book.root is not None and path.absolute().is_relative_to(book.root)
-        if path.suffix == ".ipynb" and path.is_file() and not inside:
-            units.append(Unit(path.stem, path.stem, path=path))
-        else:
-            units.append(find(book, name))
-    return units
+    return [_at_path(book, Path(name)) if name.endswith(".ipynb") and Path(name).is_file() else find(book, name)
+            for name in names]  # fmt: skip
+
+
+def _at_path(book: Book, path: Path) -> Unit:
+    """The unit or lab whose notebook this is; any other notebook stands for itself."""
+    path = path.resolve()
+    for unit in (*book.units, *book.labs):
+        if unit.path is not None and path == unit.path.resolve():
+            return Unit(unit.id, unit.title, path=path)  # of a lab, the student's edition
+        if isinstance(unit, Lab) and unit.solution is not None and path == unit.solution.resolve():
+            return unit
+    return Unit(path.stem, path.stem, path=path)
 
 
 def edition_path(unit: Unit, edition: str = "solution") -> Path:
@@ -120,7 +124,7 @@ def _record(root: Path, unit: Unit, output: Path) -> tuple[Execution, str]:
     if not run.ok:
         return run, ""
     if not values:
-        print(f"{unit.id} logged nothing: it has to call open_unit, and records.log or report.", file=sys.stderr)
+        print(f"{unit.id} logged nothing: it has to call open_unit, and report or logbook.log.", file=sys.stderr)
         return run, ""
     path = save_record(unit.id, values, folder=root / "records")
     return run, f"recorded {path.relative_to(root)}: {len(values)} values"

@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from . import logbook
 from .counters.interpreter import interpreting
 from .device import Device, find_device
+from .devicecard import CEILING_HEADER, ceiling_rows
 from .display import show_text
+from .roofline import Ceilings
 from .tables import render_html, render_text
 
-__all__ = ["MissingFramework", "open_unit", "show_device"]
+__all__ = ["MissingFramework", "open_unit", "show_ceilings", "show_device"]
 
 
 class MissingFramework(ImportError):
@@ -58,3 +60,12 @@ def show_device(device: Device) -> None:
     """Show the device card."""
     rows = [[label, text] for label, text in device.rows().items()]
     show_text(render_text(["", ""], rows), html=render_html(["", ""], rows))
+
+
+def show_ceilings(ceilings: Ceilings, device: Device) -> None:
+    """Show measured ceilings beside the device's datasheet, where the chip table has one."""
+    paper = Ceilings.of_chip(device.spec).to_dict() if device.spec else None
+    rows = ceiling_rows(ceilings.to_dict(), paper)
+    caption = f"{device.name}, measured on {ceilings.date}" + ("" if paper else "; the chip table has no row for it")
+    text = render_text(CEILING_HEADER, rows)
+    show_text(f"{caption}\n{text}", html=render_html(CEILING_HEADER, rows, caption=caption))

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from hashlib import blake2b
 
 __all__ = ["FakeMachine", "Settings"]
 
-_MASK = 2**64 - 1
 _COUNTS = ("launch_ns", "wait_ns", "compile_ns", "hiccup_every", "hiccup_ns", "cache_bytes")
-_FLOORS = {"queue_depth": 1, "resolution_ns": 1, "max_launches": 1, "memory_bytes_per_s": 1, "cache_bytes_per_s": 1,
+_FLOORS = {"queue_depth": 1, "resolution_ns": 1, "max_launches": 1, "memory_bytes_per_ns": 1, "cache_bytes_per_ns": 1,
            "outlier_factor": 1, "neighbour_factor": 1, "drift_limit": 1, "jitter": 0, "outlier_share": 0,
            "drift_per_call": 0}  # fmt: skip
 
@@ -49,10 +49,10 @@ class Settings:
         drift_limit: at most so many times.
         neighbour_calls: [first, end) ranges of calls during which a neighbour is busy.
         neighbour_factor: how many times as long a call takes meanwhile.
-        memory_bytes_per_s: bandwidth of the memory.
+        memory_bytes_per_ns: bandwidth of the memory; 1 byte per ns is 1 GB/s.
         cache_bytes: size of the cache (0: none). A buffer that was last used D bytes of traffic ago, its own
             included, still has the share min(1, cache_bytes / D) in the cache.
-        cache_bytes_per_s: bandwidth of the cache.
+        cache_bytes_per_ns: bandwidth of the cache.
         resolution_ns: the host clock shows multiples of this, rounded down.
         seed: of jitter and outliers.
         max_launches: more raise RuntimeError, so that a loop without end ends.
@@ -74,9 +74,9 @@ class Settings:
     drift_limit: float = 2.0
     neighbour_calls: Sequence[Sequence[int]] = ()
     neighbour_factor: float = 1.5
-    memory_bytes_per_s: float = 1e12
+    memory_bytes_per_ns: float = 1000.0
     cache_bytes: int = 0
-    cache_bytes_per_s: float = 4e12
+    cache_bytes_per_ns: float = 4000.0
     resolution_ns: int = 1
     seed: int = 0
     max_launches: int = 100_000
@@ -159,7 +159,7 @@ class FakeMachine:
         """Queue a write of as many bytes as the cache holds, which leaves nothing of the buffers in it."""
         s = self._settings
         self._host_ns += s.launch_ns
-        self._free_ns = max(self._host_ns, self._free_ns) + round(s.cache_bytes / s.memory_bytes_per_s * 1e9)
+        self._free_ns = max(self._host_ns, self._free_ns) + round(s.cache_bytes / s.memory_bytes_per_ns)
         self._in_cache.clear()
         self._log.append(("flush", self._host_ns))
 
@@ -235,12 +235,10 @@ class FakeMachine:
             share = min(1.0, s.cache_bytes / (since + own_bytes))
             del self._in_cache[buffer]
         self._in_cache[buffer] = own_bytes
-        return own_bytes * (share / s.cache_bytes_per_s + (1 - share) / s.memory_bytes_per_s) * 1e9
+        return own_bytes * (share / s.cache_bytes_per_ns + (1 - share) / s.memory_bytes_per_ns)
 
 
 def _uniform(seed: int, stream: int, index: int) -> float:
-    """A number in [0, 1) that depends on its arguments only (splitmix64: Steele, Lea and Flood 2014)."""
-    x = (seed * 0x9E3779B97F4A7C15 + stream * 0xD1B54A32D192ED03 + (index + 1) * 0x8CB92BA72F3D8DD7) & _MASK
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = ((x ^ (x >> shift)) * factor) & _MASK
-    return ((x ^ (x >> 31)) >> 11) * 2.0**-53
+    """A number in [0, 1) that depends on its arguments only, on every machine and in every version of Python."""
+    digest = blake2b(f"{seed} {stream} {index}".encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53

@@ -24,7 +24,7 @@ from .book import Book, Lab, Unit, UnknownUnit, open_book
 from .classroom import Grading, grade_lab
 from .execute import Execution, execute
 from .extras import require
-from .files import output_folder
+from .files import OutputError, output_folder
 from .progress import Progress, clock_time
 from .runs import edition_path, environment, failures, grading_problems, summary
 from .tables import render_text
@@ -66,7 +66,7 @@ def tour(output: Path, *, fresh: bool = False, show: bool = True) -> int:
         trip.problems.append(str(error) or "stopped by Ctrl-C before the end")
     report = trip.report()
     trip.print(report)
-    if show and not interrupted and can_open_browser():
+    if show and report is not None and not interrupted and can_open_browser():
         import webbrowser
 
         webbrowser.open(report.as_uri())
@@ -118,21 +118,25 @@ class _Trip:
     def _grade(self, lab: Lab) -> None:
         self.gradings.append(grade_lab(self.root, lab))
 
-    def report(self) -> Path:
-        """Write the page; a full disk or a formula too strange does not lose the summary on the terminal."""
+    def report(self) -> Path | None:
+        """Write the page; None when it cannot be written, which leaves the summary on the terminal."""
         from .reporting import write_report
 
-        return write_report(
-            self.output / "report.html",
-            title="Rooflab tour",
-            device=self.device,
-            executions=self.executions,
-            gradings=self.gradings,
-            problems=self.problems,
-            seconds=time.monotonic() - self._start,
-        )
+        try:
+            return write_report(
+                self.output / "report.html",
+                title="Rooflab tour",
+                device=self.device,
+                executions=self.executions,
+                gradings=self.gradings,
+                problems=self.problems,
+                seconds=time.monotonic() - self._start,
+            )
+        except OutputError as error:
+            self.problems.append(f"the report: {error}")
+            return None
 
-    def print(self, report: Path) -> None:
+    def print(self, report: Path | None) -> None:
         """Print the summary: runs, grades, what went wrong, and where the page is."""
         print(f"\n{summary(self.executions)}\n")
         for grading in self.gradings:
@@ -143,7 +147,8 @@ class _Trip:
             print(render_text(("graded by nbgrader", "points"), rows))
         for line in (*self.problems, *failures(self.executions), *grading_problems(self.gradings)):
             print(line, file=sys.stderr)
-        print(f"\n{clock_time(time.monotonic() - self._start)} in all. The report: {report}")
+        where = f"The report: {report}" if report else "There is no report."
+        print(f"\n{clock_time(time.monotonic() - self._start)} in all. {where}")
 
 
 def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str, Any]:
@@ -154,12 +159,13 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
     Raises:
         RuntimeError: the device could not be described; the message is the last line that the process wrote.
     """
-    command = [sys.executable, "-m", "rooflab", "device", "--json", *(["--remeasure"] if fresh else [])]
     package = str(Path(__file__).resolve().parents[1])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
     bar = Progress("device and ceilings", 1, unit="step") if progress else None
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+        process = subprocess.Popen(
+            _describe_command(fresh), env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+        )
         try:
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -182,6 +188,10 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
         raise RuntimeError(said[-1] if said else f"the process ended with exit code {process.returncode}")
     described: dict[str, Any] = json.loads(found)
     return described
+
+
+def _describe_command(fresh: bool) -> list[str]:
+    return [sys.executable, "-m", "rooflab", "device", "--json", *(["--remeasure"] if fresh else [])]
 
 
 def can_open_browser() -> bool:

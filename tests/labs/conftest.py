@@ -25,18 +25,27 @@ def roots(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def scores_of(roots):
-    """Return a function that scores all kept answers of a lab in one process of their own: they may do anything."""
+    """Return a function that scores kept answers of a lab (all, or those named) in a process of their own."""
     import courses
 
     seen = {}
 
-    def scores(book, script):
-        if (book, script) not in seen:
-            command = [sys.executable, courses.ROOT / "tools" / "variants.py", "--json", "--root", roots[book], script]
+    def scores(book, script, *names):
+        if (book, script, *names) not in seen:
+            only = [part for name in names for part in ("--only", name)]
+            command = [
+                sys.executable,
+                courses.ROOT / "tools" / "variants.py",
+                "--json",
+                "--root",
+                roots[book],
+                *only,
+                script,
+            ]
             env = {**os.environ, "PYTHONPATH": str(courses.ROOT / "shared"), "ROOFLAB_DEVICE": "cpu"}
             done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
             assert done.stdout, done.stderr
-            [seen[book, script]] = json.loads(done.stdout.splitlines()[-1]).values()
-        return seen[book, script]
+            [seen[book, script, *names]] = json.loads(done.stdout.splitlines()[-1]).values()
+        return seen[book, script, *names]
 
     return scores

@@ -1,5 +1,6 @@
 """Every kept answer gets the points that it deserves, scored without a kernel (tools/variants.py)."""
 
+import functools
 from pathlib import Path
 
 import courses
@@ -19,8 +20,13 @@ def answers_in(book, script):
 
 
 def kept(roots, book, script):
-    lab = variants.load(script, roots[book])
-    return lab, {variant.name: variant for variant in variants.variants_of(lab, FOLDERS[book] / lab.name)}
+    return _kept(roots[book], script, FOLDERS[book] / script.stem)
+
+
+@functools.cache
+def _kept(root, script, folder):
+    lab = variants.load(script, root)
+    return lab, {variant.name: variant for variant in variants.variants_of(lab, folder)}
 
 
 @pytest.mark.parametrize(

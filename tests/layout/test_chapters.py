@@ -38,14 +38,18 @@ def prose(notebook: dict[str, Any]) -> str:
 
 
 def measured_claims(text: str) -> list[str]:
-    """The sentences that state a number with the unit of a measurement; table rows count as sentences."""
-    paragraphs = re.split(r"\n\s*\n|\n(?=\s*[|*\-#])", text)
-    sentences = (part for each in paragraphs for part in re.split(r"(?<=[.!?])\s+", " ".join(each.split())))
-    return [
-        sentence
-        for sentence in sentences
-        if UNIT.search(sentence) and not NO_CLAIM.search(sentence) and not sentence.rstrip("*_ ").endswith("?")
-    ]
+    """The sentences that state a number with the unit of a measurement; table rows count as sentences.
+
+    "It runs at 200 GFLOP/s. Is that good?" is a question as a whole.
+    """
+    found = []
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*[|*\-#])", text):
+        sentences = re.split(r"(?<=[.!?])\s+", " ".join(paragraph.split()))
+        for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):
+            asks = any(each.rstrip("*_ ").endswith("?") for each in (sentence, following))
+            if UNIT.search(sentence) and not NO_CLAIM.search(sentence) and not asks:
+                found.append(sentence)
+    return found
 
 
 def size_problems(notebook: dict[str, Any]) -> list[str]:
@@ -162,6 +166,7 @@ def test_a_measured_claim_is_found(text):
     "text",
     [
         "200 GFLOP/s: is that good?",
+        "A kernel runs at 200 GFLOP/s. Is that good? On one device it is.",
         "The datasheet promises 4,800 GB/s.",
         "Suppose that a launch takes 5 µs.",
         "One kernel reads 12 MB; the table shows how long it took.",

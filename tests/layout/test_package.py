@@ -15,16 +15,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "shared" / "rooflab"
 
 LAYERS = {
-    "thinking": {"costs", "roofline", "specs", "units"},
+    "thinking": {"costs", "knees", "roofline", "specs", "units"},
     "measuring": {
-        "ceilings", "clocks", "counters", "device", "extras", "footprint", "headless", "logbook", "measure",
-        "measurement", "memory", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
+        "ceilings", "clocks", "counters", "device", "extras", "footprint", "logbook",
+        "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
         "simulate", "state",
     },
     "showing": {"display", "plots", "progress", "tables", "widgets"},
     "teaching": {
-        "__main__", "answers", "book", "bookmap", "check", "cli", "devicecard", "execute", "files", "grading",
-        "nbkernel", "predict", "prediction", "report", "runs", "session", "tour",
+        "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
+        "grading", "nbkernel", "prediction", "reporting", "runs", "session", "tour",
     },
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.
@@ -148,7 +148,7 @@ def is_power_of_ten(value: float) -> bool:
 
 
 def chip_constants(source: str) -> list[str]:
-    """Numbers of the size of a chip's rates: above 50 GB/s or GFLOP/s and no plain power of ten, or ``989 * 1e12``.
+    """Numbers of the size of a chip's rates: from 50 GB/s to 100 PFLOP/s and no plain power of ten, or ``989 * 1e12``.
 
     Powers of two are sizes, and a line that says ``not a chip`` is believed.
     """
@@ -165,7 +165,7 @@ def chip_constants(source: str) -> list[str]:
             continue
         scaled = len(values) == 1 or any(is_power_of_ten(value) and value >= 1e9 for value in values)
         value = math.prod(values)
-        if scaled and value > 5e10 and not is_power_of_ten(value) and not math.log2(value).is_integer():
+        if scaled and 5e10 < value < 1e17 and not is_power_of_ten(value) and not math.log2(value).is_integer():
             line = getattr(node, "lineno", 1)
             if "not a chip" not in lines[line - 1]:
                 found.add(f"line {line}: {value:g}")
@@ -181,11 +181,11 @@ def test_every_module_has_a_layer_and_imports_downwards(path):
 
 
 def test_a_climbing_import_is_found():
-    assert wrong_imports("def f():\n    from .tables import table", "measure")
+    assert wrong_imports("def f():\n    from .tables import table", "measurement")
     assert wrong_imports("from ..plots import style", "costs.work")
     assert wrong_imports("from rooflab import plots", "device")
     assert wrong_imports("from .kernels import softmax", "plots")
-    assert not wrong_imports("from .units import FORMATS", "measure")
+    assert not wrong_imports("from .units import FORMATS", "measurement")
     assert not wrong_imports("from .work import Work", "costs", is_package=True)
     assert not wrong_imports("if TYPE_CHECKING:\n    from .plots import style", "costs")
 
@@ -206,8 +206,9 @@ def test_a_framework_at_the_top_is_found():
 @pytest.mark.parametrize("path", [*MODULES, *TOOLS], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_modules_and_functions_are_short(path):
     source = path.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= MODULE_LINES
-    assert not long_functions(source)
+    too_long = long_functions(source)
+    assert len(source.splitlines()) <= MODULE_LINES, f"at most {MODULE_LINES} lines a module"
+    assert not too_long, f"at most {FUNCTION_LINES} lines a function, its docstring aside"
 
 
 def test_a_long_function_is_found():
@@ -238,12 +239,14 @@ def test_every_module_explains_itself_with_a_doctest(path):
     assert ">>> " in told, "the module's docstring asks its question and answers it with a doctest"
 
 
-SCRIPTS = [*MODULES, *sorted((ROOT / "chapters").rglob("*.py")), *sorted((ROOT / "solutions").rglob("*.py"))]
+# Labs are left out: their fake machines have rates of no chip.
+SCRIPTS = [*MODULES, *sorted((ROOT / "chapters").rglob("*.py"))]
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_chips_are_described_in_the_chip_table_only(path):
-    assert not chip_constants(path.read_text(encoding="utf-8"))
+    found = chip_constants(path.read_text(encoding="utf-8"))
+    assert not found, "rates belong into chips.toml (a number that is none: say `not a chip` on its line)"
 
 
 def test_a_chip_constant_is_found():

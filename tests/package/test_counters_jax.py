@@ -7,8 +7,16 @@ from rooflab import costs
 from rooflab.counters import count
 from rooflab.counters.jax_programs import kernel_names
 
-X = jnp.ones((256, 128))
-W = jnp.ones((128, 64))
+# XLA's programs, and with them its counts, differ between devices: what follows is for a CPU.
+CPU = jax.devices("cpu")[0]
+X = jax.device_put(np.ones((256, 128), np.float32), CPU)
+W = jax.device_put(np.ones((128, 64), np.float32), CPU)
+
+
+@pytest.fixture(autouse=True)
+def _on_cpu():
+    with jax.default_device(CPU):
+        yield
 
 
 @pytest.mark.parametrize("call", ["arguments", "closure", "jitted", "jitted closure", "jit in a lambda"])

@@ -8,7 +8,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rooflab import costs
 from rooflab.counters import Counted, count
-from rooflab.counters.torch_ops import COMPILED_SENTENCE, count_bytes
+from rooflab.counters.torch_bytes import count_bytes
+from rooflab.counters.torch_ops import COMPILED_SENTENCE
 
 X = torch.randn(64, 128)
 
@@ -239,3 +240,11 @@ def test_arguments_are_checked():
         count(X.sum())
     with pytest.raises(ValueError, match="expected world to be"):
         count(torch.exp, X, world="numpy")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: RMS norm is one kernel there only")
+def test_rms_norm_is_one_kernel_on_a_gpu():
+    x, weight = torch.randn(64, 128, device="cuda", requires_grad=True), torch.ones(128, device="cuda")
+    found, least = count(F.rms_norm, x, (128,), weight), costs.rms_norm(64, 128, "fp32")
+    assert (found.flops, found.bytes_read, found.launches) == (least.flops, least.bytes_read, 1)
+    assert [k.name for k in count(lambda: F.rms_norm(x, (128,)).sum().backward()).kernels][-1].endswith("norm_backward")

@@ -7,9 +7,12 @@ import torch
 import triton
 
 from rooflab.counters import count, use_interpreter
-from rooflab.counters.interpreter import TOO_LATE
+from rooflab.counters.interpreter import TOO_LATE, interpreting
 
 from . import kernels_for_tests as kernels
+
+if not interpreting():
+    pytest.skip("Triton compiles its kernels in this process; set TRITON_INTERPRET=1", allow_module_level=True)
 
 F32 = 4  # bytes
 
@@ -143,6 +146,16 @@ def test_bf16_stores_round_as_torch_does(value):
     assert torch.equal(y, x.bfloat16()) or (torch.isnan(y).all() and torch.isnan(x).all())
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_fp8_stores_round_as_torch_does_and_saturate(dtype):
+    x = torch.cat([torch.linspace(-20, 20, 1000), torch.logspace(-6, 2, 1000), torch.tensor([1e6, -1e6])])
+    x, y = torch.cat([x, torch.zeros(2048 - len(x))]), torch.zeros(2048, dtype=dtype)
+    found = count(run(kernels.copy_kernel, (2,), x, y, 2048, BLOCK=1024))
+    limit = torch.finfo(dtype).max
+    assert torch.equal(y.float(), x.clamp(-limit, limit).to(dtype).float())
+    assert found.bytes_written == 2048
+
+
 def test_uninitialised_read_is_found_unless_torch_wrote_it():
     x = torch.ones(1024)
 
@@ -233,6 +246,15 @@ def test_everything_is_put_back_even_after_an_error():
     assert [dict(vars(owner)) for owner in owners] == before
 
 
+def test_unknown_interpreter_is_said_when_a_kernel_runs(monkeypatch):
+    from triton.runtime import interpreter
+
+    monkeypatch.delattr(interpreter, "_convert_float")
+    assert count(torch.exp, torch.ones(8)).launches == 1
+    with pytest.raises(RuntimeError, match=r"use Triton 3\.6 to 3\.9"):
+        count(run(kernels.copy_kernel, (1,), torch.ones(8), torch.ones(8), 8, BLOCK=8))
+
+
 def test_count_inside_count_sees_kernels_in_both():
     x, y = torch.ones(64), torch.zeros(64)
     inner = []
@@ -262,3 +284,32 @@ def test_too_late_is_said_with_the_way_out(code):
     found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert found.returncode == 1
     assert f"RuntimeError: {TOO_LATE}" in found.stderr
+
+
+def test_resized_storage_is_no_longer_tracked():
+    def resize():
+        y = torch.empty(4)
+        y.resize_(1 << 16)
+        y.zero_()
+        kernels.copy_kernel[(1,)](torch.ones(8), y, 8, BLOCK=8)
+        return y
+
+    assert count(resize).faults == ()
+
+
+def test_kernel_under_autograd_is_counted_in_the_backward_pass():
+    class Copy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            out = torch.empty_like(grad)
+            kernels.copy_kernel[(1,)](grad.contiguous(), out, grad.numel(), BLOCK=64)
+            return out
+
+    x = torch.randn(64, requires_grad=True)
+    found = count(lambda: Copy.apply(x).sum().backward())
+    assert {k.name: k.launches for k in found.kernels}["copy_kernel"] == 1
+    assert torch.equal(x.grad, torch.ones(64))

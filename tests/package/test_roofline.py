@@ -11,18 +11,8 @@ from hypothesis import strategies as st
 
 from rooflab import costs
 from rooflab.costs import Work
-from rooflab.roofline import (
-    Bound,
-    Ceilings,
-    attainable,
-    bound,
-    fit_three,
-    knee_overhead_bytes,
-    leaves_overhead,
-    matmul_leaves_overhead,
-    matmul_ridge,
-    sequence_time_s,
-)
+from rooflab.knees import knee_overhead_bytes, leaves_overhead, matmul_leaves_overhead, matmul_ridge
+from rooflab.roofline import Bound, Ceilings, attainable, bound, fit_three, sequence_time_s
 from rooflab.specs import chip
 
 TOY = Ceilings(bytes_per_s=100.0, flops_per_s={"fp32": 1000.0, "bf16": 4000.0}, launch_s=2.0, label="toy")

@@ -146,7 +146,7 @@ def test_the_clock_shows_whole_steps():
     assert machine.resolution_s == 1e-6
 
 
-MEMORY = {"kernels": {"copy": 0}, "kernel_bytes": {"copy": 1000}, "memory_bytes_per_s": 1e9, "cache_bytes_per_s": 4e9}
+MEMORY = {"kernels": {"copy": 0}, "kernel_bytes": {"copy": 1000}, "memory_bytes_per_ns": 1, "cache_bytes_per_ns": 4}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
-import labs
+import lab_cells
 import percent
 import variants
 
@@ -38,7 +38,7 @@ def cells_of(course, notebook):
 
 def lab_problems(text):
     with pytest.raises(percent.SourceError) as caught:
-        labs.instructor_cells(percent.parse(text, "lab1_x.py"), "lab1_x.py")
+        lab_cells.instructor_cells(percent.parse(text, "lab1_x.py"), "lab1_x.py")
     return "\n".join(caught.value.problems)
 
 
@@ -48,7 +48,7 @@ def edit(course, script, old, new):
     (course / script).write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-@pytest.mark.parametrize("module", [build, labs, percent, variants])
+@pytest.mark.parametrize("module", [build, lab_cells, percent, variants])
 def test_doctests(module):
     assert doctest.testmod(module).failed == 0
 
@@ -199,7 +199,7 @@ def test_problems_of_all_scripts_are_told_together(course):
     edit(course, LAB, 'hidden="middle"', 'hidden="midle"')
     told = "\n".join(build.check(build.sources(course), course))
     assert "u1_demo.py:14: the code cell is no valid Python ('(' was never closed in line 3 of the cell)." in told
-    assert "lab1_demo.py:39: hidden=\"midle\" names no exercise above it; expected one of ['middle']." in told
+    assert "lab1_demo.py:40: hidden=\"midle\" names no exercise above it; expected one of ['middle']." in told
     assert 'exercise "middle" has no hidden check' in told
 
 
@@ -269,7 +269,7 @@ RUBRIC = '# %% [markdown] tags=["solution"]\n# Rubric.\n'
 
 def test_the_smallest_lab_has_no_problems():
     text = EXERCISE + CHECKS + WRITTEN + RUBRIC
-    assert len(labs.instructor_cells(percent.parse(text, "x"), "x")) == 5
+    assert len(lab_cells.instructor_cells(percent.parse(text, "x"), "x")) == 5
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,6 @@ def test_the_command_line_prints_points_and_complains(course):
     )
     assert "lab1_demo      0 / 10  blank                                    middle, normalize\n" in done.stdout
     (folder / "wrong_middle_not.py").unlink()
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--json", "--times", "2"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["lab1_demo"]["wrong_normalize_axis"]["normalize-check-1"] == [0, 1]

@@ -112,11 +112,11 @@ def _require(library: str) -> None:
 
 
 def _uses_jax(fn: Any, args: tuple[Any, ...]) -> bool:
-    """Whether arguments, closure or globals of `fn` name JAX and no torch tensor: then it is compiled, not run."""
+    """Whether arguments, closure and globals of `fn` name JAX and not torch: then it is compiled and not run."""
     if "jax" not in sys.modules:
         return False
     held = [*_values(args), *_held(fn, set(), 3)]
-    return any(_is_jax(value) for value in held) and not any(_is_from(value, "torch") for value in _values(args))
+    return any(map(_is_jax, held)) and not any(_is_from(value, "torch") for value in held)
 
 
 def _is_jax(value: Any) -> bool:

@@ -35,6 +35,8 @@ _NOTES = {
     "cond": "Of a conditional XLA counts the dearest branch, and its kernels are not among the launches.",
     "pallas_call": "XLA cannot look into a Pallas kernel: its part is what its cost estimate says, if anything.",
 }
+# Library kernels that XLA calls and whose work it does not know (it does know cuBLAS products).
+_OPAQUE = re.compile(r'custom_call_target="(__cudnn\$(?!conv)[\w$]+|__flash_attn\w*)"')
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def _with_loops(program: Any, once: _Cost, compiled: Any, notes: list[str]) -> _
             total = total.plus(_with_loops(body, turn, alone, notes), eqn.params["length"])
         elif kind in _NOTES:
             notes.append(_NOTES[kind])
+    if opaque := sorted(set(_OPAQUE.findall(compiled.as_text()))):
+        notes.append(f"XLA does not know what {', '.join(opaque)} does: its FLOPs and bytes are missing.")
     return total
 
 

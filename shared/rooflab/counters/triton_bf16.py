@@ -1,4 +1,4 @@
-"""How can the Triton interpreter be made right in bf16, where it silently is not?
+"""How can the Triton interpreter be made right in bf16 and fp8, where it silently is not?
 
 The interpreter keeps bf16 values as their 16 bits in integers, and NumPy then adds the bits. While a count runs,
 bf16 values are kept in fp32 and rounded to the nearest bf16 (ties to even) after each operation instead.
@@ -40,6 +40,23 @@ def from_bits(bits: np.ndarray) -> np.ndarray:
     return (np.ascontiguousarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
+# Triton's names of the fp8 formats of NVIDIA GPUs -> torch's.
+_FP8 = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2"}
+
+
+def _to_fp8(values: np.ndarray, name: str) -> np.ndarray:
+    """Bits of the nearest fp8 of each value, ties to even, beyond the range the largest (PTX: cvt.rn.satfinite).
+
+    The interpreter by itself loses the carry of a significand that is rounded up to the next power of two.
+    """
+    import torch
+
+    dtype = getattr(torch, name)
+    limit = torch.finfo(dtype).max
+    clipped = torch.from_numpy(np.array(values, dtype=np.float32)).clamp(-limit, limit)  # NaN stays NaN
+    return clipped.to(dtype).view(torch.uint8).numpy()
+
+
 def is_bf16(dtype: Any) -> bool:
     """Whether a Triton dtype is bf16 or a block of it (by name: comparing dtypes is slow, and this is asked often)."""
     return dtype.scalar.name == "bf16"
@@ -57,9 +74,7 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
     import triton.language as tl
 
     builder = interpreter.InterpreterBuilder
-    np_dtype, fits, convert = (
-        interpreter._get_np_dtype, interpreter._validate_np_data_size, interpreter._convert_float,
-    )  # fmt: skip
+    np_dtype, fits = interpreter._get_np_dtype, interpreter._validate_np_data_size
     cast, bitcast, absolute = builder.cast_impl, builder.create_bitcast, builder.create_fabs
 
     def get_np_dtype(dtype: Any) -> Any:
@@ -69,17 +84,6 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
         if is_bf16(dtype):
             return data.dtype == np.float32
         return fits(data, dtype)
-
-    def convert_float(data: Any, source: Any, target: Any, mode: Any) -> Any:
-        if source == tl.bfloat16:
-            if target in (tl.bfloat16, tl.float32):
-                return np.ascontiguousarray(data, dtype=np.float32)
-            return convert(np.ascontiguousarray(data, dtype=np.float32), tl.float32, target, mode)
-        if target == tl.bfloat16:
-            if data.dtype.kind != "f":  # fp8, kept as bits
-                data = convert(data, source, tl.float32, mode).view(np.float32)
-            return round_bf16(data)
-        return convert(data, source, target, mode)
 
     def cast_impl(self: Any, source: Any, target: Any) -> Any:
         return rounded(cast(self, source, target))
@@ -99,8 +103,29 @@ def patches(interpreter: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]
     return [
         (interpreter, "_get_np_dtype", get_np_dtype),
         (interpreter, "_validate_np_data_size", validate),
-        (interpreter, "_convert_float", convert_float),
+        (interpreter, "_convert_float", _converter(interpreter._convert_float)),
         (builder, "cast_impl", cast_impl),
         (builder, "create_bitcast", create_bitcast),
         (builder, "create_fabs", create_fabs),
     ]
+
+
+def _converter(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `_convert_float` for values of bf16 that are kept in fp32, and with fp8 rounded as hardware does."""
+    import triton.language as tl
+    from triton._C.libtriton import ir
+
+    def convert_float(data: Any, source: Any, target: Any, mode: Any) -> Any:
+        if target.name in _FP8 and data.dtype.kind == "f" and mode != ir.ROUNDING_MODE.RTZ:
+            return _to_fp8(data, _FP8[target.name])
+        if source == tl.bfloat16:
+            if target in (tl.bfloat16, tl.float32):
+                return np.ascontiguousarray(data, dtype=np.float32)
+            return convert(np.ascontiguousarray(data, dtype=np.float32), tl.float32, target, mode)
+        if target == tl.bfloat16:
+            if data.dtype.kind != "f":  # fp8, kept as bits
+                data = convert(data, source, tl.float32, mode).view(np.float32)
+            return round_bf16(data)
+        return convert(data, source, target, mode)
+
+    return convert_float

@@ -89,7 +89,9 @@ class KernelTracer:
         interpreted = interpreting()
         with _LOCK:
             if not KernelTracer.stack:
-                install(_HOOKS, interpreted=interpreted)
+                with ExitStack() as hooks:
+                    install(hooks, interpreted=interpreted)
+                    _HOOKS.push(hooks.pop_all())
             KernelTracer.stack = (*KernelTracer.stack, self)
         if interpreted:
             self.torch_counter.on_allocation, self.torch_counter.on_write = self._allocated, self._written
@@ -120,8 +122,16 @@ class KernelTracer:
 
     def shadow(self, tensor: Any) -> np.ndarray | None:
         """Which bytes of a tensor's storage are written, None if nothing is known to be unwritten."""
-        found = self.shadows.get(_key(tensor))
-        return None if found is None else found[1]
+        if not self.shadows:
+            return None
+        try:
+            found = self.shadows.get(_key(tensor))
+            size = tensor.untyped_storage().nbytes()
+        except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no one storage
+            return None
+        if found is None or found[1].size != size:  # another size: it was resized since
+            return None
+        return found[1]
 
     def _allocated(self, tensors: list[Any]) -> None:
         for tensor in tensors:
@@ -134,7 +144,7 @@ class KernelTracer:
                 _bytes_of(tensor, shadow)[...] = True
 
     def counted(self, result: Any = None) -> Counted | None:
-        """Return what was counted, None without a launch; `result`, which the function returned, is searched for gaps."""
+        """Return what was counted, None without a launch; `result` of the function is searched for gaps."""
         if not self.launches:
             return None
         weights: dict[str, int] = {}
@@ -162,7 +172,7 @@ class KernelTracer:
 
     def _gaps(self, result: Any) -> Iterator[Access]:
         """Elements of returned tensors that come from torch.empty and that nothing has written."""
-        from .torch_ops import tensors_in
+        from .torch_bytes import tensors_in
 
         for number, tensor in enumerate(tensors_in(result)):
             shadow = self.shadow(tensor)
@@ -198,7 +208,7 @@ def _merge(memories: list[Memory], kind: str) -> tuple[Access, ...]:
 
 
 def _key(tensor: Any) -> int:
-    from .torch_ops import storage_key
+    from .torch_bytes import storage_key
 
     return storage_key(tensor)
 

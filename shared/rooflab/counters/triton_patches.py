@@ -39,12 +39,35 @@ def _put(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
 def install(stack: ExitStack, *, interpreted: bool) -> None:
     """Hook into Triton until the stack unwinds; a kernel that is compiled all the same raises a clear sentence."""
     from triton.runtime import jit
-    from triton.runtime.autotuner import Autotuner
 
     _put(stack, jit.JITFunction, "run", compiled_kernel)
     if not interpreted:
         return
     from triton.runtime import interpreter
+
+    with ExitStack() as attempt:
+        try:
+            _hook_all(attempt, interpreter)
+        except (AttributeError, KeyError) as error:  # a version whose interpreter is built otherwise
+            attempt.close()
+            _put(attempt, interpreter.GridExecutor, "__call__", _unknown_version(error))
+        stack.push(attempt.pop_all())
+
+
+def _unknown_version(error: Exception) -> Callable[..., None]:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
+        import triton
+
+        raise RuntimeError(
+            f"Triton {triton.__version__} has an interpreter that rooflab does not know, so its kernels cannot be "
+            f"counted: use Triton 3.6 to 3.9 (missing: {error})."
+        )
+
+    return refuse
+
+
+def _hook_all(stack: ExitStack, interpreter: Any) -> None:
+    from triton.runtime.autotuner import Autotuner
 
     def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
         KernelTracer.note(AUTOTUNE_NOTE)
@@ -85,7 +108,8 @@ def _hook_launches(stack: ExitStack, interpreter: Any) -> None:
             launch.memory.where = kernel_line
             _RUNNING.append(launch)
             try:
-                return call(self, *args, **kwargs)
+                with np.errstate(all="ignore"):  # a GPU does not warn of infinities either
+                    return call(self, *args, **kwargs)
             finally:
                 _RUNNING.pop()
 
@@ -93,7 +117,7 @@ def _hook_launches(stack: ExitStack, interpreter: Any) -> None:
         host_args, host_kwargs = to_host(self, args, kwargs)
         named = [*zip(self.arg_names, args, host_args, strict=False)]
         named += [(name, kwargs[name], host_kwargs[name]) for name in kwargs]
-        for name, device, host in (pair for triple in named for pair in _tensor_pairs(*triple)):
+        for name, device, host in (pair for triple in named for pair in _tensor_pairs(interpreter, *triple)):
             _RUNNING[-1].add_tensor(name, host, KernelTracer.stack[-1].shadow(device))
         return host_args, host_kwargs
 
@@ -113,20 +137,21 @@ def _hook_launches(stack: ExitStack, interpreter: Any) -> None:
         _RUNNING[-1].programs += 1
         set_index(self, *index)
 
-    def _tensor_pairs(name: str, device: Any, host: Any) -> Iterator[tuple[str, Any, Any]]:
-        if isinstance(device, tuple):
-            for number, pair in enumerate(zip(device, host, strict=True)):
-                yield from _tensor_pairs(f"{name}[{number}]", *pair)
-        elif hasattr(device, "data_ptr"):
-            yield name, interpreter._unwrap_tensor(device), interpreter._unwrap_tensor(host)
-        elif hasattr(device, "base") and hasattr(device.base, "data_ptr"):  # a tensor descriptor
-            yield from _tensor_pairs(name, device.base, host.base)
-
     _put(stack, executor, "__call__", run)
     _put(stack, executor, "_init_args_hst", init_args)
     _put(stack, interpreter, "_implicit_cvt", implicit_cvt)
     _put(stack, builder, "set_grid_dim", set_grid_dim)
     _put(stack, builder, "set_grid_idx", set_grid_idx)
+
+
+def _tensor_pairs(interpreter: Any, name: str, device: Any, host: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(device, tuple):
+        for number, pair in enumerate(zip(device, host, strict=True)):
+            yield from _tensor_pairs(interpreter, f"{name}[{number}]", *pair)
+    elif hasattr(device, "data_ptr"):
+        yield name, interpreter._unwrap_tensor(device), interpreter._unwrap_tensor(host)
+    elif hasattr(device, "base") and hasattr(device.base, "data_ptr"):  # a tensor descriptor
+        yield from _tensor_pairs(interpreter, name, device.base, host.base)
 
 
 def _access(interpreter: Any, way: str, pointers: Any, mask: Any) -> tuple[Any, Any, np.ndarray]:

@@ -69,7 +69,7 @@ def settle(settings, width, cap):
 # %% exercise="compare"
 def compare(settings, rounds):
     machine = connect(settings)
-    order = ["a", "b"] + (["a", "b", "b", "a"] * rounds)[: 2 * rounds]
+    order = ["a", "b", *(["a", "b", "b", "a"] * rounds)[: 2 * rounds]]
     marks = []
     for kernel in order:
         machine.wait()

@@ -48,8 +48,9 @@ def summarize(times_s):
     p20, middle, p80 = position(ordered, 20), position(ordered, 50), position(ordered, 80)
     spread = (p80 - p20) / middle
     mean = sum(times_s) / len(times_s)
-    steady = not spread > 0.1
-    return dict(median_s=middle, p20_s=p20, p80_s=p80, spread=spread, excess=(mean - middle) / middle, steady=steady)
+    answer = {"median_s": middle, "p20_s": p20, "p80_s": p80, "spread": spread, "steady": not spread > 0.1}
+    answer["excess"] = (mean - middle) / middle
+    return answer
 
 
 # %% exercise="settle"

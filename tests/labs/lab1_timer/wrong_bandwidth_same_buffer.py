@@ -10,7 +10,7 @@ def bandwidth(settings, nbytes, limit_bytes_per_s):
             machine.launch("copy", buffer=buffer)
         machine.wait()
         times = []
-        for i in range(4 * n):
+        for _ in range(4 * n):
             start = machine.now()
             machine.launch("copy", buffer=0)
             machine.wait()

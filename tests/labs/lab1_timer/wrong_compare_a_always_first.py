@@ -8,7 +8,7 @@ def compare(settings, rounds):
         machine.launch(kernel)
     machine.wait()
     ratios = []
-    for i in range(rounds):
+    for _ in range(rounds):
         time_s = {}
         for kernel in ("a", "b"):
             start = machine.now()

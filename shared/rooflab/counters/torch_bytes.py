@@ -1,0 +1,166 @@
+"""How many bytes does one ATen operation read and write?
+
+>>> distinct_bytes(size=(4, 8), stride=(0, 1), itemsize=4)  # a row broadcast over 4 rows is stored once
+32
+>>> distinct_bytes(size=(3, 4), stride=(1, 1), itemsize=4)  # overlapping windows share elements
+24
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+__all__ = ["count_bytes", "distinct_bytes", "op_name", "operands", "storage_key", "tensors_in", "traffic"]
+
+# In-place operations that overwrite their target without reading it.
+_WRITE_ONLY = frozenset({
+    "copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_",
+    "log_normal_", "cauchy_", "set_data",
+})  # fmt: skip
+# Operations that read only as many elements of their first operand as they return (plus the indices).
+_GATHERS = frozenset({
+    "gather", "index", "index_select", "embedding", "take", "take_along_dim", "_unsafe_index", "masked_select",
+})  # fmt: skip
+# Operations that write only as many elements of their target as they are given.
+_SCATTERS = frozenset({
+    "scatter_", "scatter_add_", "scatter_reduce_", "index_put_", "_index_put_impl_", "index_add_",
+    "index_copy_", "put_", "masked_scatter_",
+})  # fmt: skip
+_ADDING = frozenset({
+    "scatter_add_", "scatter_reduce_", "index_add_",
+})  # fmt: skip
+
+
+def distinct_bytes(*, size: Sequence[int], stride: Sequence[int], itemsize: int) -> int:
+    """Bytes of the distinct elements of a strided view: broadcast (stride 0) and overlapping elements count once."""
+    elements, span = 1, 1
+    for length, step in zip(size, stride, strict=True):
+        if length == 0:
+            return 0
+        if step:
+            elements *= length
+            span += (length - 1) * abs(step)
+    return min(elements, span) * itemsize
+
+
+def count_bytes(tensors: Iterable[Any]) -> int:
+    """Bytes of several tensors together; the same tensor twice, or two views that overlap, count once."""
+    by_storage: dict[int, list[tuple[int, int, Any]]] = {}
+    total = 0
+    for tensor in tensors:
+        try:
+            size, stride, itemsize = tuple(tensor.size()), tuple(tensor.stride()), tensor.element_size()
+            total_here = distinct_bytes(size=size, stride=stride, itemsize=itemsize)
+            start = tensor.storage_offset() * itemsize
+            key = storage_key(tensor)
+        except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
+            total += tensor.numel() * tensor.element_size()
+            continue
+        by_storage.setdefault(key, []).append((start, total_here, (start, size, stride, itemsize)))
+    return total + sum(_union(views) for views in by_storage.values())
+
+
+def storage_key(tensor: Any) -> int:
+    """Return a number that tells a tensor's storage from every other that is alive."""
+    storage = tensor.untyped_storage()
+    # data_ptr is 0 for every meta tensor, so the storage object's own identity comes first.
+    return getattr(storage, "_cdata", None) or storage.data_ptr() or id(tensor)
+
+
+def _union(views: list[tuple[int, int, Any]]) -> int:
+    """Bytes of views of one storage: exact for dense views, at most their hull for strided ones."""
+    unique = {view[2]: view for view in views}.values()
+    if len(unique) == 1:
+        return next(iter(unique))[1]
+    dense, used = [], 0
+    hull_start, hull_end = sys.maxsize, 0
+    for start, used_bytes, (_, size, stride, itemsize) in unique:
+        span = itemsize * (1 + sum((n - 1) * abs(s) for n, s in zip(size, stride, strict=True) if n))
+        hull_start, hull_end = min(hull_start, start), max(hull_end, start + span)
+        if span == used_bytes:
+            dense.append((start, start + span))
+        else:
+            used += used_bytes
+    end = -1
+    for first, last in sorted(dense):
+        used += max(0, last - max(first, end))
+        end = max(end, last)
+    return min(used, hull_end - hull_start)
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Tensors in nested tuples, lists and dicts."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+
+
+def _bind(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Pair each argument of the operator's schema with the value it got."""
+    for position, argument in enumerate(func._schema.arguments):
+        if position < len(args):
+            yield argument, args[position]
+        elif argument.name in kwargs:
+            yield argument, kwargs[argument.name]
+
+
+def operands(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> tuple[list[Any], ...]:
+    """Tensors that an ATen operation reads, that it writes in place, and that it makes (views are none of these)."""
+    name = op_name(func)
+    reads, writes = [], []
+    shape_only = name.startswith("new_") or name.endswith("_like")  # the first operand lends its shape and dtype
+    for argument, value in _bind(func, args, kwargs):
+        tensors = list(tensors_in(value))
+        written = argument.alias_info is not None and argument.alias_info.is_write
+        if name.startswith("_fused_") and argument.name in ("grads", "state_steps"):
+            written = kwargs.get("grad_scale") is not None and argument.name == "grads"  # says the schema: always
+        if written:
+            writes += tensors
+        if not shape_only and not (written and (argument.kwarg_only or name in _WRITE_ONLY)):
+            reads += tensors
+    known = {_key_or_id(t) for t in tensors_in([*args, *kwargs.values()])}
+    return reads, writes, [t for t in tensors_in(out) if _key_or_id(t) not in known]
+
+
+def traffic(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], reads: list[Any], writes: list[Any], made: list[Any]
+) -> tuple[int, int]:
+    """Bytes read and written by one ATen operation with these operands."""
+    name = op_name(func)
+    if name in _GATHERS:
+        return count_bytes(made) + count_bytes(reads[1:]), count_bytes(made)
+    if name in _SCATTERS:
+        return _scatter(name, args, kwargs, reads, writes)
+    return count_bytes(reads), count_bytes([*writes, *made])
+
+
+def op_name(func: Any) -> str:
+    """Return the name of an operation without namespace and overload: `add_`."""
+    return func._schema.name.split("::")[-1]
+
+
+def _scatter(name: str, args: Any, kwargs: Any, reads: list[Any], writes: list[Any]) -> tuple[int, int]:
+    """Read indices and values; write one element per value, read before when it is added to."""
+    target, *given = reads
+    values = [t for t in given if t.dtype == target.dtype]
+    others = [t for t in given if t.dtype != target.dtype]
+    elements = max((t.numel() for t in [*values[-1:], *others]), default=0)
+    touched = min(elements * target.element_size(), count_bytes(writes))
+    adds = name in _ADDING or kwargs.get("accumulate", len(args) > 3 and args[3] is True)
+    return count_bytes(given) + (touched if adds else 0), touched
+
+
+def _key_or_id(tensor: Any) -> int:
+    try:
+        return storage_key(tensor)
+    except (RuntimeError, NotImplementedError):
+        return id(tensor)

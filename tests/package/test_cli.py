@@ -1,0 +1,289 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rooflab import cli, devicecard, tour
+from rooflab.classroom import ExerciseScore, Grade, Grading
+from rooflab.cli import main
+
+SHARED = Path(cli.__file__).resolve().parents[1]
+DESCRIBED = {
+    "rooflab": "0.1.0",
+    "device": {"device": "A fake chip", "kind": "cpu"},
+    "versions": {"python": "3.11"},
+    "ceilings": {"bytes_per_s": 2e10, "flops_per_s": {"fp32": 1e11}, "launch_s": 3e-6, "date": "2026-11-29"},
+    "datasheet": None,
+    "missing": ['nbgrader is not installed, so ...: pip install "rooflab[classroom]"'],
+}
+
+
+def rooflab(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "rooflab", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(SHARED), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture
+def graded(monkeypatch):
+    """Stand in for nbgrader, which test_classroom runs."""
+    score = (ExerciseScore("middle", "Exercise 1", 0, 5),), (ExerciseScore("middle", "Exercise 1", 5, 5),)
+    grading = Grading("s9_demo/lab1_demo", Grade("blank", score[0]), Grade("solved", score[1]), 1.0)
+    monkeypatch.setattr(tour, "grade_lab", lambda root, lab: grading)
+
+
+@pytest.fixture
+def described(monkeypatch):
+    """Stand in for the measurement of the ceilings."""
+    asked = []
+    monkeypatch.setattr(tour, "find_device_apart", lambda *, fresh: asked.append(fresh) or DESCRIBED)
+    return asked
+
+
+def break_unit(book_folder):
+    path = book_folder / "chapters" / "s9_demo" / "u1_demo.ipynb"
+    cells = json.loads(path.read_text())
+    cells["cells"][-2]["source"] = ["1 / 0"]
+    path.write_text(json.dumps(cells))
+
+
+@pytest.mark.parametrize("command", [[], ["device"], ["tour"], ["run"], ["record"]])
+def test_help_explains_every_command(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([*command, "--help"])
+    assert caught.value.code == 0
+    assert f"usage: {' '.join(['rooflab', *command])}" in capsys.readouterr().out
+
+
+def test_the_version_is_the_package_s(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"rooflab {cli.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["fly"], ["run"], ["run", "u1", "--edition", "teacher"], ["tour", "--speed"]]
+)
+def test_wrong_usage_is_exit_code_2(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: rooflab" in capsys.readouterr().err
+
+
+def test_an_unknown_unit_is_one_sentence_and_nothing_runs(book_folder, capsys):
+    assert main(["run", "u1_demo", "u1_dmo"]) == 2
+    told = capsys.readouterr()
+    assert told.err == "rooflab: There is no unit 'u1_dmo'. Did you mean s9_demo/u1_demo or s9_demo/lab1_demo?\n"
+    assert told.out == ""
+    assert not (book_folder / ".rooflab").exists()
+
+
+def test_with_debug_a_failure_shows_where_it_came_from(book_folder, monkeypatch):
+    monkeypatch.setenv("ROOFLAB_DEBUG", "1")
+    with pytest.raises(LookupError):
+        main(["run", "nothing_like_it"])
+
+
+def test_run_executes_units_and_labs(book_folder, capsys, monkeypatch):
+    monkeypatch.setenv("ROOFLAB_HOME", str(book_folder / "home"))
+    assert main(["run", "u1", "s9/lab1"]) == 0
+    told = capsys.readouterr()
+    assert [line.split()[0] for line in told.out.splitlines()] == ["unit", "u1_demo", "lab1_demo", "Executed"]
+    assert told.out.count(" ok") == 2
+    folder = book_folder / ".rooflab" / "run" / "s9_demo"
+    assert sorted(os.listdir(folder)) == ["lab1_demo.ipynb", "u1_demo.ipynb"]
+    assert "✓ middle" in json.dumps(json.loads((folder / "lab1_demo.ipynb").read_text()), ensure_ascii=False)
+    # Solutions that pass are no progress of the reader's.
+    assert not (book_folder / "home" / "progress.json").exists()
+
+
+def test_a_unit_that_fails_is_exit_code_1(book_folder, capsys):
+    break_unit(book_folder)
+    assert main(["run", "u1", "--output", "here"]) == 1
+    told = capsys.readouterr()
+    assert "1 of 2 |" in told.out or "2 of 2 |" in told.out
+    assert "FAILED u1_demo, code cell " in told.err
+    assert "ZeroDivisionError: division by zero" in told.err
+    assert f"executed so far: {book_folder / 'here' / 's9_demo' / 'u1_demo.ipynb'}" in told.err
+
+
+def test_the_student_s_edition_stops_at_the_first_exercise(book_folder, capsys):
+    assert main(["run", "lab1", "--edition", "student"]) == 1
+    assert "NotImplementedError" in capsys.readouterr().err
+
+
+def test_the_path_of_a_notebook_means_that_notebook(book_folder, notebook, capsys):
+    student = book_folder / "labs" / "s9_demo" / "lab1_demo.ipynb"
+    assert main(["run", str(student)]) == 1
+    other = notebook("mine", "print(1)")
+    assert main(["run", str(other)]) == 0
+    assert (book_folder / ".rooflab" / "run" / "mine.ipynb").is_file()
+
+
+def test_a_lab_without_solutions_says_so(book_folder, capsys):
+    shutil.rmtree(book_folder / "solutions")
+    assert main(["run", "lab1"]) == 2
+    assert "has no solution edition here" in capsys.readouterr().err
+
+
+def test_an_output_folder_that_cannot_be_made_is_one_sentence(book_folder, capsys):
+    (book_folder / "file").write_text("")
+    assert main(["run", "u1", "--output", "file"]) == 1
+    assert "a file stands where a folder is needed: give another folder with --output" in capsys.readouterr().err
+
+
+def test_record_keeps_what_a_unit_logged(book_folder, notebook, capsys):
+    unit = book_folder / "chapters" / "s9_demo" / "u2_log.ipynb"
+    code = "from rooflab import logbook\nlogbook.begin('s9_demo/u2_log')\nlogbook.log('copy', 2.5e10)"
+    notebook("log", "# Logs", code).rename(unit)
+    assert main(["record", "u2_log"]) == 0
+    assert "recorded records/" in capsys.readouterr().out
+    [path] = (book_folder / "records").glob("*/u2_log.json")
+    record = json.loads(path.read_text())
+    assert record["values"] == {"copy": 2.5e10}
+    assert record["date"]
+    assert "ROOFLAB_LOGBOOK" not in os.environ
+
+
+def test_record_keeps_nothing_of_a_unit_that_logged_nothing_or_failed(book_folder, capsys):
+    assert main(["record"]) == 1
+    assert "s9_demo/u1_demo logged nothing" in capsys.readouterr().err
+    break_unit(book_folder)
+    assert main(["record", "u1"]) == 1
+    assert list((book_folder / "records").iterdir()) == []
+
+
+def test_device_as_json_is_json_even_with_a_read_only_home(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = rooflab("device", "--json", ROOFLAB_HOME=str(tmp_path / "file" / "home"), ROOFLAB_DEVICE="cpu")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kind"] == "cpu"
+    assert found["ceilings"]["bytes_per_s"] > 0
+    assert done.stderr.count("Rooflab cannot write to") == 1
+    assert "measuring " in done.stderr
+
+
+def test_device_shows_ceilings_and_what_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(devicecard, "describe", lambda *, fresh: DESCRIBED)
+    assert main(["device"]) == 0
+    out = capsys.readouterr().out
+    assert "device  A fake chip" in out
+    assert "memory bandwidth |     20 GB/s" in out
+    assert 'pip install "rooflab[classroom]"' in out
+
+
+def test_missing_parts_are_named_with_their_extra(monkeypatch):
+    monkeypatch.setattr(devicecard, "find_spec", lambda name: None)
+    told = devicecard.missing()
+    assert any(line.endswith('pip install "rooflab[torch]"') for line in told)
+    assert any(line.endswith('pip install "rooflab[classroom]"') for line in told)
+    monkeypatch.setattr(devicecard, "find_spec", lambda name: object())
+    assert devicecard.missing() == []
+
+
+def test_an_unknown_device_setting_is_one_sentence():
+    done = rooflab("device", ROOFLAB_DEVICE="toaster")
+    assert done.returncode == 1
+    assert done.stderr.startswith("rooflab: ROOFLAB_DEVICE is 'toaster'")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_tour_runs_grades_and_reports(book_folder, described, graded, capsys):
+    assert main(["tour", "--no-open", "--fresh"]) == 0
+    told = capsys.readouterr()
+    report = book_folder / ".rooflab" / "tour" / "report.html"
+    assert told.out.rstrip().endswith(f"The report: {report}")
+    assert "solved s9_demo/lab1_demo" in told.out
+    text = report.read_text()
+    for said in ("A fake chip", "all went well", "What does a demo cost?", "untouched 0 / 5, solved 5 / 5"):
+        assert said in text
+    assert described == [True]
+
+
+def test_a_tour_on_which_everything_fails_still_reports(book_folder, monkeypatch, capsys):
+    break_unit(book_folder)
+
+    def fail(*_, **__):
+        raise RuntimeError("it is gone")
+
+    monkeypatch.setattr(tour, "find_device_apart", fail)
+    monkeypatch.setattr(tour, "grade_lab", fail)
+    assert main(["tour", "--no-open"]) == 1
+    told = capsys.readouterr()
+    text = (book_folder / ".rooflab" / "tour" / "report.html").read_text()
+    for sentence in ("the device: it is gone", "grading s9_demo/lab1_demo: it is gone", "ZeroDivisionError"):
+        assert sentence in told.err
+        assert sentence in text
+
+
+def test_a_tour_that_is_stopped_reports_what_it_saw(book_folder, described, monkeypatch, capsys):
+    def stop(*_, **__):
+        raise KeyboardInterrupt("u1_demo: stopped in code cell 1 of 2")
+
+    monkeypatch.setattr(tour, "execute", stop)
+    assert main(["tour"]) == 130
+    assert "u1_demo: stopped in code cell 1 of 2" in capsys.readouterr().err
+    assert "A fake chip" in (book_folder / ".rooflab" / "tour" / "report.html").read_text()
+
+
+def test_a_report_that_cannot_be_written_leaves_the_summary(book_folder, described, graded, monkeypatch, capsys):
+    (book_folder / "out" / "report.html").mkdir(parents=True)  # a folder stands where the file has to go
+    assert main(["tour", "--output", "out"]) == 1
+    told = capsys.readouterr()
+    assert "u1_demo" in told.out
+    assert told.out.rstrip().endswith("There is no report.")
+    assert f"the report: Cannot write {book_folder / 'out' / 'report.html'}" in told.err
+
+
+def test_a_tour_outside_a_clone_says_so(tmp_path, monkeypatch, capsys):
+    from rooflab import book
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(book, "__file__", str(tmp_path / "site-packages" / "rooflab" / "book.py"))
+    assert main(["tour"]) == 2
+    assert "run it inside a clone of the Rooflab repository" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_device_is_described_by_a_process_of_its_own(monkeypatch, capfd):
+    code = "import sys; print('Rooflab cannot write', file=sys.stderr); print('{\"device\": 1}')"
+    monkeypatch.setattr(tour, "_describe_command", lambda fresh: [sys.executable, "-c", code])
+    assert tour.find_device_apart(progress=False) == {"device": 1}
+    assert capfd.readouterr().err == "Rooflab cannot write\n"
+    monkeypatch.setattr(
+        tour, "_describe_command", lambda fresh: [sys.executable, "-c", "raise SystemExit('no device')"]
+    )
+    with pytest.raises(RuntimeError, match="no device"):
+        tour.find_device_apart(progress=False)
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "expected"),
+    [
+        ("linux", {}, False),
+        ("linux", {"DISPLAY": ":0"}, True),
+        ("linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
+        ("linux", {"DISPLAY": ":0", "CI": "true"}, False),
+        ("linux", {"DISPLAY": ":0", "SSH_CONNECTION": "1.2.3.4"}, False),
+        ("darwin", {}, True),
+    ],
+)
+def test_a_browser_is_opened_only_where_someone_sits(monkeypatch, platform, environment, expected):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "CI", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "platform", platform)
+    assert tour.can_open_browser() is expected
