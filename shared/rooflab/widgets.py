@@ -186,6 +186,7 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
         if dtype not in roof.flops_per_s:
             known = ", ".join(roof.flops_per_s)
+            ax.set_axis_off()
             ax.text(
                 0.5, 0.5, f"no rate in {dtype} for this chip\n(it has {known})", transform=ax.transAxes, ha="center"
             )
@@ -202,6 +203,9 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
                     xytext=(4, 0), textcoords="offset points", color="#555555")  # fmt: skip
         colour = series_style(REGIMES.index(here.regime))["color"]
         ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
+        side = -1 if work.intensity > grid[len(grid) // 2] else 1
+        ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=(9 * side, -11), color=colour, fontsize=9,
+                    textcoords="offset points", ha="left" if side > 0 else "right", fontweight="bold")  # fmt: skip
         ax.set_xlim(grid[0], grid[-1])
         ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
         return (f"{here.regime}-bound: intensity {format_si(work.intensity)} against a ridge of {format_si(ridge)} "
