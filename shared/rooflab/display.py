@@ -25,7 +25,7 @@ def in_notebook() -> bool:
 
 
 def is_headless() -> bool:
-    """Whether nobody is there to type a guess or drag a slider: a script, or a notebook that a runner or a grader runs."""
+    """Whether nobody is there to type or drag: in a script, or in a notebook that a runner or a grader executes."""
     return any(os.environ.get(name) for name in ("ROOFLAB_HEADLESS", "NBGRADER_EXECUTION")) or not in_notebook()
 
 

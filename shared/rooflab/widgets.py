@@ -5,7 +5,7 @@ panels of chosen settings instead, so that a printed page tells the same story.
 
 >>> from rooflab.roofline import Ceilings
 >>> regimes(Ceilings(1e11, {"fp32": 1e12}, launch_s=1e-6))  # doctest: +ELLIPSIS
-Products of growing size on one device: two regimes. overhead-bound: ...
+Three steps on one device, three regimes. a small product: ...
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from . import costs
 from .display import escape, is_headless
+from .knees import matmul_leaves_overhead
 from .roofline import REGIMES, Ceilings, attainable, bound
 from .specs import chips
 from .units import format_si
@@ -107,54 +108,67 @@ def _choice(label: str, options: Sequence[tuple[str, str]], value: str) -> Calla
     return make
 
 
+# What the explorer of regimes runs on n x n matrices.
+STEPS: Mapping[str, Callable[[int, str], costs.Work]] = {
+    "product": lambda n, fmt: costs.matmul(n, n, n, fmt),
+    "matrix-vector product": lambda n, fmt: costs.matvec(n, n, fmt),
+    "addition in place": lambda n, fmt: costs.elementwise(n * n, dtype=fmt),
+}
+
+
 def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
-    """Explore t = max(t0, bytes / beta, flops / pi) for a product of n x n matrices: three terms and the winner.
+    """Explore t = max(t0, bytes / beta, flops / pi) for a step on n x n matrices: three terms and the winner.
 
     Args:
         ceilings: where the sliders start; usually the device's own.
         dtype: format of the matrices.
     """
-    sides = np.geomspace(4, 32768, 60)
-
-    def draw(ax: Any, overhead_us: float, gb_per_s: float, tflops_per_s: float, n: float) -> str:
-        from .plots.style import series_style, set_axis
-
-        device = Ceilings(gb_per_s * 1e9, {dtype: tflops_per_s * 1e12}, launch_s=overhead_us * 1e-6)
-        bounds = [bound(costs.matmul(int(s), int(s), int(s), dtype), device) for s in sides]
-        terms = {"overhead": "overhead_s", "bandwidth": "bandwidth_s", "compute": "compute_s"}
-        for i, (regime, attribute) in enumerate(terms.items()):
-            style = series_style(i) | {"marker": ""}
-            ax.plot(sides, [getattr(b, attribute) for b in bounds], linestyle="--", linewidth=1.2, **style)
-            where = [b.time_s if b.regime == regime else np.nan for b in bounds]
-            ax.plot(sides, where, label=regime, linewidth=3.2, **style)
-        here = bound(costs.matmul(int(n), int(n), int(n), dtype), device)
-        ax.plot([n], [here.time_s], marker="o", markersize=9, color="black", zorder=5)
-        set_axis(ax.xaxis, label="side n", unit="", log=True)
-        set_axis(ax.yaxis, label="time of an n × n product", unit="s", log=True)
-        ax.set_ylim(min(1e-7, here.time_s / 3), max(here.time_s, *(b.time_s for b in bounds)) * 3)
-        ax.legend(loc="upper left")
-        return (f"n = {int(n):,}: {here.regime}-bound, {format_si(here.time_s, 's')}; the device reaches "
-                f"{format_si(here.flops_per_s / device.rate(dtype), '%')} of its peak.")  # fmt: skip
-
     start = {"overhead_us": max(ceilings.launch_s * 1e6, 0.01), "gb_per_s": ceilings.bytes_per_s / 1e9,
              "tflops_per_s": ceilings.rate(dtype) / 1e12}  # fmt: skip
-    shown = {regime: n for regime in REGIMES if (n := _side_in(regime, ceilings, dtype))}
-    panels = {f"{regime}-bound": start | {"n": n} for regime, n in shown.items()}
+
+    def draw(ax: Any, step: str, overhead_us: float, gb_per_s: float, tflops_per_s: float, n: float) -> str:
+        device = Ceilings(gb_per_s * 1e9, {dtype: tflops_per_s * 1e12}, launch_s=overhead_us * 1e-6)
+        return _draw_regimes(ax, step, device, dtype, int(n))
+
+    panels = {
+        "a small product": start | {"step": "product", "n": _knee(ceilings, dtype) / 8},
+        "a large addition": start | {"step": "addition in place", "n": 16384},
+        "a large product": start | {"step": "product", "n": 16384},
+    }
     controls = {
+        "step": _choice("step", [(name, name) for name in STEPS], "product"),
         "overhead_us": _slider("overhead t₀ (µs)", start["overhead_us"], -2, 3),
         "gb_per_s": _slider("bandwidth β (GB/s)", start["gb_per_s"], 0, 4.5),
         "tflops_per_s": _slider("peak π (TFLOP/s)", start["tflops_per_s"], -2, 4),
         "n": _slider("side n", 512, 0.6, 4.5),
     }
-    many = ("no regime", "one regime", "two regimes", "three regimes")[len(panels)]
-    explore(draw, controls, panels, title=f"Products of growing size on one device: {many}")
+    explore(draw, controls, panels, title="Three steps on one device, three regimes")
 
 
-def _side_in(regime: str, ceilings: Ceilings, dtype: str) -> int:
-    """A side in the middle of those whose product is in this regime; 0 if none is, as where regimes are skipped."""
-    sides = [n for n in np.geomspace(4, 16384, 200).astype(int).tolist()
-             if bound(costs.matmul(n, n, n, dtype), ceilings).regime == regime]  # fmt: skip
-    return sides[len(sides) // 2] if sides else 0
+def _draw_regimes(ax: Any, step: str, device: Ceilings, dtype: str, n: int) -> str:
+    """The three terms over the side, the winner thick, and the step at side n; returns what it says."""
+    from .plots.style import series_style, set_axis
+
+    sides, work = np.geomspace(4, 32768, 60).astype(int).tolist(), STEPS[step]
+    bounds = [bound(work(side, dtype), device) for side in sides]
+    for i, regime in enumerate(REGIMES):
+        style = series_style(i) | {"marker": ""}
+        ax.plot(sides, [getattr(b, f"{regime}_s") for b in bounds], linestyle="--", linewidth=1.2, **style)
+        where = [b.time_s if b.regime == regime else np.nan for b in bounds]
+        ax.plot(sides, where, label=regime, linewidth=3.2, **style)
+    here = bound(work(n, dtype), device)
+    ax.plot([n], [here.time_s], marker="o", markersize=9, color="black", zorder=5)
+    set_axis(ax.xaxis, label="side n", unit="", log=True)
+    set_axis(ax.yaxis, label="time of the step", unit="s", log=True)
+    ax.set_ylim(min(1e-7, here.time_s / 3), max(here.time_s, *(b.time_s for b in bounds)) * 3)
+    ax.legend(loc="upper left")
+    return (f"{step}, n = {n:,}: {here.regime}-bound, {format_si(here.time_s, 's')}; "
+            f"{format_si(here.flops_per_s / device.rate(dtype), '%')} of the peak.")  # fmt: skip
+
+
+def _knee(ceilings: Ceilings, dtype: str) -> int:
+    """The side at which a product leaves the overhead regime; at least 32, where launches are free."""
+    return max(32, int(matmul_leaves_overhead(ceilings, dtype)))
 
 
 OPERATIONS: Mapping[str, Callable[[int, int, str], costs.Work]] = {
@@ -179,38 +193,13 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
     first = names[0] if ceilings is not None else next(n for n in names if roofs[n] == _of(chip))
 
     def draw(ax: Any, where: str, dtype: str, operation: str, batch: float, n: float) -> str:
-        from .plots.style import series_style, set_axis
-
         roof = roofs[where]
-        set_axis(ax.xaxis, label="intensity (FLOP/byte)", unit="", log=True)
-        set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
         if dtype not in roof.flops_per_s:
             known = ", ".join(roof.flops_per_s)
             ax.set_axis_off()
-            ax.text(
-                0.5, 0.5, f"no rate in {dtype} for this chip\n(it has {known})", transform=ax.transAxes, ha="center"
-            )
+            ax.text(0.5, 0.5, f"no rate in {dtype} here\n(but in {known})", transform=ax.transAxes, ha="center")
             return f"{where} has no rate in {dtype}; pick one of {known}."
-        work = OPERATIONS[operation](int(batch), int(n), dtype)
-        grid = np.geomspace(min(0.05, work.intensity / 3), max(2e4, work.intensity * 3), 300)
-        dotted: dict[str, Any] = {"linestyle": ":", "color": "#b5b5b5", "linewidth": 1, "zorder": 1}
-        for fmt in roof.flops_per_s:
-            look = {"linestyle": "-", "color": "#333333", "linewidth": 2, "zorder": 2} if fmt == dtype else dotted
-            ax.plot(grid, attainable(grid, roof, fmt), **look)
-        here, ridge = bound(work, roof), roof.ridge(dtype)
-        ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
-        ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03), xycoords=("data", "axes fraction"), fontsize=9,
-                    xytext=(4, 0), textcoords="offset points", color="#555555")  # fmt: skip
-        colour = series_style(REGIMES.index(here.regime))["color"]
-        ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
-        side = -1 if work.intensity > grid[len(grid) // 2] else 1
-        ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=(9 * side, -11), color=colour, fontsize=9,
-                    textcoords="offset points", ha="left" if side > 0 else "right", fontweight="bold")  # fmt: skip
-        ax.set_xlim(grid[0], grid[-1])
-        ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
-        return (f"{here.regime}-bound: intensity {format_si(work.intensity)} against a ridge of {format_si(ridge)} "
-                f"FLOP/byte; at best {format_si(here.flops_per_s, 'FLOP/s')}, "
-                f"{format_si(here.flops_per_s / roof.rate(dtype), '%')} of the peak.")  # fmt: skip
+        return _draw_point(ax, roof, OPERATIONS[operation](int(batch), int(n), dtype))
 
     formats = list(dict.fromkeys(fmt for roof in roofs.values() for fmt in roof.flops_per_s))
     start_format = "bf16" if "bf16" in roofs[first].flops_per_s else next(iter(roofs[first].flops_per_s))
@@ -225,6 +214,33 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
         "n": _slider("n", 4096, 1, 5),
     }
     explore(draw, controls, panels, title="The batch moves a matrix product along the roof")
+
+
+def _draw_point(ax: Any, roof: Ceilings, work: costs.Work) -> str:
+    """The roof, and one operation under it; returns what it says."""
+    from .plots.style import series_style, set_axis
+
+    grid = np.geomspace(min(0.05, work.intensity / 3), max(2e4, work.intensity * 3), 300)
+    dotted: dict[str, Any] = {"linestyle": ":", "color": "#b5b5b5", "linewidth": 1, "zorder": 1}
+    for fmt in roof.flops_per_s:
+        look = {"linestyle": "-", "color": "#333333", "linewidth": 2, "zorder": 2} if fmt == work.dtype else dotted
+        ax.plot(grid, attainable(grid, roof, fmt), **look)
+    here, ridge = bound(work, roof), roof.ridge(work.dtype)
+    ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
+    ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03), xycoords=("data", "axes fraction"), fontsize=9,
+                xytext=(4, 0), textcoords="offset points", color="#555555")  # fmt: skip
+    colour = series_style(REGIMES.index(here.regime))["color"]
+    ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
+    side = -1 if work.intensity > grid[len(grid) // 2] else 1
+    ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=(9 * side, -11), color=colour, fontsize=9,
+                textcoords="offset points", ha="left" if side > 0 else "right", fontweight="bold")  # fmt: skip
+    set_axis(ax.xaxis, label="intensity (FLOP/byte)", unit="", log=True)
+    set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
+    ax.set_xlim(grid[0], grid[-1])
+    ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
+    return (f"{here.regime}-bound: intensity {format_si(work.intensity)} against a ridge of {format_si(ridge)} "
+            f"FLOP/byte; at best {format_si(here.flops_per_s, 'FLOP/s')}, "
+            f"{format_si(here.flops_per_s / roof.rate(work.dtype), '%')} of the peak.")  # fmt: skip
 
 
 def _of(chip_id: str) -> Ceilings:
