@@ -187,6 +187,7 @@ def _score_in_fork(lab: Lab, variant: Variant) -> Scores:
     receiver, sender = context.Pipe(duplex=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads of OpenBLAS
+        warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns once its threads run; the fork does not use it
         child = context.Process(target=lambda: sender.send(score(lab, variant)))
         child.start()
     sender.close()
