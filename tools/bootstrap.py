@@ -219,6 +219,8 @@ def build(version, python):
         free = shutil.disk_usage(ROOT).free
         if free < NEEDED_GB * 1e9:
             raise Failed(f"The disk is nearly full: about {NEEDED_GB} GB are needed, {free / 1e9:.1f} GB are free.")
+        if re.search(r"\s", ROOT):
+            print(f"Note: the path {ROOT!r} has a space in it; torch.compile cannot build C++ there, all else works.")
         print(f"Making .venv with Python {dotted(version)} ({total} packages, once; log: {LOG})")
         show("[0:00] creating the environment")
         made = subprocess.run([python, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -187,8 +187,7 @@ def _score_in_fork(lab: Lab, variant: Variant) -> Scores:
     receiver, sender = context.Pipe(duplex=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads of OpenBLAS
-        # So does JAX, where a test has imported it before; graded cells do not use it, and nothing else could hang.
-        warnings.filterwarnings("ignore", message="os.fork", category=RuntimeWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns once its threads run; the fork does not use it
         child = context.Process(target=lambda: sender.send(score(lab, variant)))
         child.start()
     sender.close()

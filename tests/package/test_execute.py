@@ -43,14 +43,15 @@ def test_every_cell_runs_headless_in_the_notebook_s_folder(notebook, tmp_path):
     source = notebook(
         "good",
         "# Title",
-        "import os, sys\nprint(os.environ['ROOFLAB_HEADLESS'], os.environ['MINE'], os.getcwd(), sys.executable)",
+        "import os, sys\n"
+        "print(os.environ['ROOFLAB_HEADLESS'], os.environ['MINE'], os.getcwd(), sys.executable, sep='\\n')",
         "x = bytearray(b'1') * 200_000_000",
         "import rooflab; print(rooflab.__file__)",
     )
     before = source.read_bytes()
     run = execute(source, tmp_path / "out", environment={"MINE": "yes"}, progress=False)
     assert run.ok
-    assert outputs(run, 1).split() == ["1", "yes", str(tmp_path), sys.executable]
+    assert outputs(run, 1).splitlines() == ["1", "yes", str(tmp_path), sys.executable]
     assert outputs(run, 3).strip() == str(SHARED / "rooflab" / "__init__.py")
     assert run.cells == len(run.cell_seconds) == 3
     assert 0 < sum(run.cell_seconds) <= run.seconds
