@@ -179,38 +179,12 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
     first = names[0] if ceilings is not None else next(n for n in names if roofs[n] == _of(chip))
 
     def draw(ax: Any, where: str, dtype: str, operation: str, batch: float, n: float) -> str:
-        from .plots.style import series_style, set_axis
-
-        roof = roofs[where]
-        set_axis(ax.xaxis, label="intensity (FLOP/byte)", unit="", log=True)
-        set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
-        if dtype not in roof.flops_per_s:
-            known = ", ".join(roof.flops_per_s)
-            ax.set_axis_off()
-            ax.text(
-                0.5, 0.5, f"no rate in {dtype} for this chip\n(it has {known})", transform=ax.transAxes, ha="center"
-            )
-            return f"{where} has no rate in {dtype}; pick one of {known}."
-        work = OPERATIONS[operation](int(batch), int(n), dtype)
-        grid = np.geomspace(min(0.05, work.intensity / 3), max(2e4, work.intensity * 3), 300)
-        dotted: dict[str, Any] = {"linestyle": ":", "color": "#b5b5b5", "linewidth": 1, "zorder": 1}
-        for fmt in roof.flops_per_s:
-            look = {"linestyle": "-", "color": "#333333", "linewidth": 2, "zorder": 2} if fmt == dtype else dotted
-            ax.plot(grid, attainable(grid, roof, fmt), **look)
-        here, ridge = bound(work, roof), roof.ridge(dtype)
-        ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
-        ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03), xycoords=("data", "axes fraction"), fontsize=9,
-                    xytext=(4, 0), textcoords="offset points", color="#555555")  # fmt: skip
-        colour = series_style(REGIMES.index(here.regime))["color"]
-        ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
-        side = -1 if work.intensity > grid[len(grid) // 2] else 1
-        ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=(9 * side, -11), color=colour, fontsize=9,
-                    textcoords="offset points", ha="left" if side > 0 else "right", fontweight="bold")  # fmt: skip
-        ax.set_xlim(grid[0], grid[-1])
-        ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
-        return (f"{here.regime}-bound: intensity {format_si(work.intensity)} against a ridge of {format_si(ridge)} "
-                f"FLOP/byte; at best {format_si(here.flops_per_s, 'FLOP/s')}, "
-                f"{format_si(here.flops_per_s / roof.rate(dtype), '%')} of the peak.")  # fmt: skip
+        if dtype in roofs[where].flops_per_s:
+            return _draw_point(ax, roofs[where], OPERATIONS[operation](int(batch), int(n), dtype))
+        known = ", ".join(roofs[where].flops_per_s)
+        ax.set_axis_off()
+        ax.text(0.5, 0.5, f"no rate in {dtype} for this chip\n(it has {known})", transform=ax.transAxes, ha="center")
+        return f"{where} has no rate in {dtype}; pick one of {known}."
 
     formats = list(dict.fromkeys(fmt for roof in roofs.values() for fmt in roof.flops_per_s))
     start_format = "bf16" if "bf16" in roofs[first].flops_per_s else next(iter(roofs[first].flops_per_s))
@@ -225,6 +199,33 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
         "n": _slider("n", 4096, 1, 5),
     }
     explore(draw, controls, panels, title="The batch moves a matrix product along the roof")
+
+
+def _draw_point(ax: Any, roof: Ceilings, work: costs.Work) -> str:
+    """Draw the roofs of a chip, that of the work's format in black, and the work under it."""
+    from .plots.style import series_style, set_axis
+
+    grid = np.geomspace(min(0.05, work.intensity / 3), max(2e4, work.intensity * 3), 300)
+    dotted: dict[str, Any] = {"linestyle": ":", "color": "#b5b5b5", "linewidth": 1, "zorder": 1}
+    for fmt in roof.flops_per_s:
+        look = {"linestyle": "-", "color": "#333333", "linewidth": 2, "zorder": 2} if fmt == work.dtype else dotted
+        ax.plot(grid, attainable(grid, roof, fmt), **look)
+    here, ridge = bound(work, roof), roof.ridge(work.dtype)
+    ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
+    ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03), xycoords=("data", "axes fraction"), fontsize=9,
+                xytext=(4, 0), textcoords="offset points", color="#555555")  # fmt: skip
+    colour = series_style(REGIMES.index(here.regime))["color"]
+    ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
+    side = -1 if work.intensity > grid[len(grid) // 2] else 1
+    ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=(9 * side, -11), color=colour, fontsize=9,
+                textcoords="offset points", ha="left" if side > 0 else "right", fontweight="bold")  # fmt: skip
+    set_axis(ax.xaxis, label="intensity (FLOP/byte)", unit="", log=True)
+    set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
+    ax.set_xlim(grid[0], grid[-1])
+    ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
+    return (f"{here.regime}-bound: intensity {format_si(work.intensity)} against a ridge of {format_si(ridge)} "
+            f"FLOP/byte; at best {format_si(here.flops_per_s, 'FLOP/s')}, "
+            f"{format_si(here.flops_per_s / roof.rate(work.dtype), '%')} of the peak.")  # fmt: skip
 
 
 def _of(chip_id: str) -> Ceilings:

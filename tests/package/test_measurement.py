@@ -166,7 +166,7 @@ class TestInputs:
 
     def test_rotation_leaves_the_cache(self):
         settings = {"kernels": {"work": 0}, "kernel_bytes": {"work": 1 << 20}, "cache_bytes": 4 << 20,
-                    "memory_bytes_per_s": 1e9, "cache_bytes_per_s": 1e10}  # fmt: skip
+                    "memory_bytes_per_ns": 1.0, "cache_bytes_per_ns": 10.0}  # fmt: skip
         work = costs.Work(bytes_read=1 << 20)
         rates = []
         for buffers in ([0], list(range(8))):
@@ -187,7 +187,7 @@ class TestInputs:
 
 def test_cold_flushes_before_every_sample(monkeypatch):
     settings = {"kernels": {"work": 0}, "kernel_bytes": {"work": 1 << 20}, "cache_bytes": 4 << 20,
-                "memory_bytes_per_s": 1e9, "cache_bytes_per_s": 1e10}  # fmt: skip
+                "memory_bytes_per_ns": 1.0, "cache_bytes_per_ns": 10.0}  # fmt: skip
     times = {}
     for cold in (False, True):
         machine = FakeMachine(**settings)
