@@ -55,10 +55,10 @@ warnings.filterwarnings("ignore", message="TensorFloat32")  # torch would rather
 # sizes stand in one cell. Change them.
 
 # %%
-SIDES = size(cpu=[16, 32, 64, 128, 256, 512, 1024], gpu=[16, 64, 256, 1024, 4096, 8192])  # matrix products
+SIDES = size(cpu=[16, 32, 64, 128, 256, 512, 1024], gpu=[16, 128, 1024, 4096, 8192])  # matrix products
 ELEMENTS = size(cpu=[4**i for i in range(13)], gpu=[4**i for i in range(16)])  # elementwise, up to the largest
-BATCHES = size(cpu=[4**i for i in range(7)], gpu=[1, 16, 128, 1024, 8192, 65536])  # examples in a training step
-WIDTHS = size(cpu=(256, 512, 512, 10), gpu=(1024, 4096, 4096, 1000))  # layers of the MLP of the last section
+BATCHES = size(cpu=[4**i for i in range(7)], gpu=[1, 16, 256, 4096, 65536])  # examples in a training step
+WIDTHS = size(cpu=(64, 128, 10), gpu=(1024, 8192, 1000))  # layers of the MLP of the last section
 
 # %% [markdown]
 # ## The naive clock

@@ -46,11 +46,14 @@ def test_matmul_rate_is_that_of_do_bench(fmt, n):
         pytest.skip("fp32 and fp64 at this size take seconds and show nothing that 4096 does not")
     call = matmul_call(device, fmt, n)
     ratios = []
-    for _ in range(3):  # in turn, so that the clock's drift hits both
-        ours = matmul_rate(device, fmt, n).median_s
-        theirs = do_bench(call, warmup=25, rep=200, return_mode="median") * 1e-3
+    for i in range(6):  # in turn, and in both orders, so that the clock's drift hits both
+        if i % 2:
+            ours = matmul_rate(device, fmt, n).median_s
+        theirs = do_bench(call, warmup=25, rep=225, return_mode="median") * 1e-3
+        if not i % 2:
+            ours = matmul_rate(device, fmt, n).median_s
         ratios.append(theirs / ours)
-    ratio = sorted(ratios)[1]
+    ratio = (sorted(ratios)[2] + sorted(ratios)[3]) / 2
     print(f"{fmt} {n}: {2 * n**3 / ours / 1e12:.1f} TFLOP/s, ratio to do_bench {ratio:.4f}")
     assert abs(ratio - 1) < WITHIN
 
@@ -68,11 +71,12 @@ def test_the_three_clocks_agree_on_long_work_and_differ_on_short_work():
 
 
 def test_rotating_inputs_leave_the_cache():
-    from rooflab.measurement import measure_all
+    from rooflab.clocks import GraphClock
+    from rooflab.measurement import measure
 
-    small = [torch.ones(2**21, device="cuda") for _ in range(64)]  # 8 MiB each, 512 MiB together
-    same = measure_all({"add": lambda x: x.add_(1.0)}, inputs=small[:1], clock="events")["add"]
-    turns = measure_all({"add": lambda x: x.add_(1.0)}, inputs=small, clock="events")["add"]
+    small = [torch.ones(2**22, device="cuda") for _ in range(32)]  # 16 MiB each, 512 MiB together
+    same = measure(lambda x: x.add_(1.0), inputs=small[:1], clock=GraphClock(unroll=32))
+    turns = measure(lambda x: x.add_(1.0), inputs=small, clock=GraphClock(unroll=32))
     assert turns.median_s > 1.2 * same.median_s
 
 
