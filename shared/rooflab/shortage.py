@@ -6,7 +6,7 @@ framework's own error as its cause:
 >>> with clear_shortage("the product"):  # doctest: +ELLIPSIS
 ...     raise MemoryError("Unable to allocate 7 PiB")
 Traceback (most recent call last):
-rooflab.shortage.OutOfMemory: the product needs more memory than is free here: choose smaller sizes ... allocate 7 PiB).
+rooflab.shortage.OutOfMemory: The product needs more memory than is free here: choose smaller sizes ... allocate 7 PiB).
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def clear_shortage(what: str) -> Iterator[None]:
             raise
         said = (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
         raise OutOfMemory(
-            f"{what} needs more memory than is free here: choose smaller sizes (a notebook has them in the cell of "
-            f"CAPITALS), or delete arrays that are not needed any more ({said})."
+            f"{what[0].upper()}{what[1:]} needs more memory than is free here: choose smaller sizes (a notebook has "
+            f"them in the cell of CAPITALS), or delete arrays that are not needed any more ({said})."
         ) from error

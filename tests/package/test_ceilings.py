@@ -166,7 +166,7 @@ class TestShortage:
             raise RuntimeError("CUDA out of memory. Tried to allocate 4.00 GiB.\nmore lines")
 
         monkeypatch.setattr(ceilings, "_bandwidth", full)
-        with pytest.raises(OutOfMemory, match=r"^measuring the memory bandwidth needs more memory than is free here"):
+        with pytest.raises(OutOfMemory, match=r"^Measuring the memory bandwidth needs more memory than is free here"):
             measured_ceilings(H200)
         assert not (home / "ceilings").exists()
 
@@ -175,7 +175,7 @@ class TestShortage:
             raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.")
 
         monkeypatch.setattr(ceilings, "matmul_rate", full)
-        with pytest.raises(OutOfMemory, match=r"^measuring the matmul rate in fp64 needs more memory"):
+        with pytest.raises(OutOfMemory, match=r"^Measuring the matmul rate in fp64 needs more memory"):
             measured_ceilings(H200)
         assert not (home / "ceilings").exists()
 

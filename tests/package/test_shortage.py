@@ -24,7 +24,7 @@ MESSAGES = [
 def test_known_messages_become_one_sentence(message):
     with pytest.raises(OutOfMemory) as caught, clear_shortage("measuring 'mm'"):
         raise RuntimeError(message)
-    assert str(caught.value).startswith("measuring 'mm' needs more memory than is free here: choose smaller sizes")
+    assert str(caught.value).startswith("Measuring 'mm' needs more memory than is free here: choose smaller sizes")
     assert "\n" not in str(caught.value)
     assert str(caught.value.__cause__) == message
 
@@ -36,25 +36,25 @@ def test_other_errors_pass():
 
 
 def test_a_sentence_is_not_wrapped_twice():
-    with pytest.raises(OutOfMemory, match=r"^inner") as caught, clear_shortage("outer"), clear_shortage("inner"):
+    with pytest.raises(OutOfMemory, match=r"^Inner") as caught, clear_shortage("outer"), clear_shortage("inner"):
         raise MemoryError
     assert "(MemoryError)" in str(caught.value)
 
 
 def test_numpy():
-    with pytest.raises(OutOfMemory, match="measuring 'huge' needs more memory"):
+    with pytest.raises(OutOfMemory, match="Measuring 'huge' needs more memory"):
         measure(lambda: np.empty(2**58, dtype=np.uint8), name="huge")
 
 
 def test_torch():
     torch = pytest.importorskip("torch", reason="needs torch")
-    with pytest.raises(OutOfMemory, match="measuring 'huge' needs more memory") as caught:
+    with pytest.raises(OutOfMemory, match="Measuring 'huge' needs more memory") as caught:
         measure(lambda: torch.empty(2**58, dtype=torch.uint8), name="huge")
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_jax():
     jax = pytest.importorskip("jax", reason="needs jax")
-    with pytest.raises(OutOfMemory, match="measuring 'huge' needs more memory") as caught:
+    with pytest.raises(OutOfMemory, match="Measuring 'huge' needs more memory") as caught:
         measure(jax.jit(lambda: jax.numpy.full((2**25, 2**25), 1, dtype="uint8")), name="huge")
     assert "\n" not in str(caught.value)
