@@ -133,16 +133,18 @@ class TestFlusher:
         cache_flusher()()
         assert waited == [2**21]
 
-    def test_a_gpu_is_written_by_torch(self, monkeypatch):
+    @pytest.mark.parametrize(("cache", "nbytes"), [(100, 2**28), (2**29, 2**30)])
+    def test_a_gpu_is_written_by_torch(self, monkeypatch, cache, nbytes):
+        """Twice its cache, and at least what do_bench writes."""
         written = []
         buffer = SimpleNamespace(zero_=lambda: written.append(True))
         torch = SimpleNamespace(empty=lambda n, dtype, device: written.append((n, device)) or buffer, uint8="uint8")
         monkeypatch.setitem(sys.modules, "torch", torch)
-        monkeypatch.setattr("rooflab.device._found", lambda: Device("cuda", "x", torch="cuda", cache_bytes=100))
+        monkeypatch.setattr("rooflab.device._found", lambda: Device("cuda", "x", torch="cuda", cache_bytes=cache))
         flush = cache_flusher()
         flush()
         flush()
-        assert written == [(200, "cuda"), True, True]
+        assert written == [(nbytes, "cuda"), True, True]
 
 
 def test_torch_is_waited_for_where_it_has_a_device(monkeypatch):
