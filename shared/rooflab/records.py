@@ -11,6 +11,7 @@ so that figures show *yours* and *recorded* together. The reader's progress thro
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -36,7 +37,12 @@ def records_folder() -> Path:
 
 
 def _commit() -> str:
-    """The commit of the repository that the package lies in; empty outside one."""
+    """The commit of the repository that the package lies in; empty outside one.
+
+    A copy without its history, as on a machine that has no git, says it in ``ROOFLAB_COMMIT``.
+    """
+    if told := os.environ.get("ROOFLAB_COMMIT"):
+        return told
     folder = Path(__file__).resolve().parent
     try:
         found = subprocess.run(["git", "-C", str(folder), "rev-parse", "--short=10", "HEAD"], capture_output=True,
