@@ -87,11 +87,12 @@ def roofline(
         others = there["points"] if there else {}
         low, high = _heights(ax, ceilings, points, works, others)
         ax.set(xlim=span, ylim=(low, high))
-        badges = _Badges(span[1] / span[0], high / low)
+        dots = _Dots(span[1] / span[0], high / low)
         for number, (name, point) in enumerate(points.items(), 1):
             if name in others:
-                badges.place(ax, others[name]["intensity"], others[name]["flops_per_s"], number, GREY)
-            alt.append(_place(ax, name, point, works[name], number, ceilings, badges))
+                dots.draw(ax, others[name]["intensity"], others[name]["flops_per_s"], GREY, number=number)
+            alt.append(_place(ax, name, point, works[name], number, ceilings, dots))
+        dots.number_all(ax)
         _key(ax, points, f"grey: {short_name(reference() or {})}" if there else "")
         ax.figure.alt = " ".join(alt)
 
@@ -99,7 +100,7 @@ def roofline(
 def _heights(
     ax: Any, ceilings: Ceilings, points: Mapping[str, Point], works: Mapping[str, Work], others: Mapping[str, Any]
 ) -> tuple[float, float]:
-    """Lower and upper end of the vertical axis: all points with room for their badges, and the roofs beside them."""
+    """Lower and upper end of the vertical axis: all points with room for their numbers, and the roofs beside them."""
     rates = [bound(work, ceilings).flops_per_s for work in works.values()]
     rates += [point.flops_per_s for point in points.values() if isinstance(point, Measurement)]
     rates += [other["flops_per_s"] for other in others.values()]
@@ -117,46 +118,68 @@ def _as_record(
     return {"ceilings": ceilings.to_dict(), "formats": list(formats), "points": placed}
 
 
-def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: Ceilings, badges: _Badges) -> str:
+def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: Ceilings, dots: _Dots) -> str:
     """Draw one operation and say where it lies."""
     predicted = bound(work, ceilings).flops_per_s
     text = f"{number} {name}: intensity {format_si(work.intensity, 'FLOP/byte')}, "
     text += f"model {format_si(predicted, 'FLOP/s')}"
     if not isinstance(point, Measurement):
-        badges.place(ax, work.intensity, predicted, number, OWN, filled=False)
+        dots.draw(ax, work.intensity, predicted, OWN, number=number, filled=False)
         return f"{text}."
     ax.plot([work.intensity] * 2, [predicted, point.flops_per_s], color=OWN, linewidth=0.9, zorder=2)
-    ax.plot([work.intensity], [predicted], marker="o", markersize=6, color=OWN, markerfacecolor="white", zorder=3)
-    badges.place(ax, work.intensity, point.flops_per_s, number, OWN)
+    dots.draw(ax, work.intensity, predicted, OWN, filled=False)
+    dots.draw(ax, work.intensity, point.flops_per_s, OWN, number=number)
     return f"{text}, measured {format_si(point.flops_per_s, 'FLOP/s')}."
 
 
-class _Badges:
-    """Numbered points: solid when measured, hollow when predicted. One that would hide another is set beside it.
+class _Dots:
+    """Points at their true places, each with its number beside it where it hides no other point or number.
 
     Args:
         x_span: right end of the axis over its left end.
         y_span: upper end over lower end.
     """
 
+    # Where a number may stand, in points from its dot: right, left, above, below, then the corners, then farther out.
+    _PLACES = tuple(
+        (radius * x, radius * y)
+        for radius in (10, 16, 24, 33, 43, 54)
+        for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8))
+    )
+
     def __init__(self, x_span: float, y_span: float) -> None:
         # Points on paper per decade; the axes of this figure are about 320 by 230 points.
         self._scale = 320 / math.log10(x_span), 230 / math.log10(y_span)
         self._taken: list[tuple[float, float]] = []
+        self._numbers: list[tuple[float, float, int, str]] = []
 
-    def place(self, ax: Any, x: float, y: float, number: int, colour: str, *, filled: bool = True) -> None:
+    def draw(self, ax: Any, x: float, y: float, colour: str, *, number: int = 0, filled: bool = True) -> None:
+        """Draw one dot: solid when measured, hollow when predicted; ``number`` 0 stays without one."""
         if not (x > 0 and y > 0):
             return  # no arithmetic: not on these axes
-        left, up = self._scale[0] * math.log10(x), self._scale[1] * math.log10(y)
-        shift = 0.0  # in points; the line to the model stays at the true intensity
-        while any(math.hypot(left + shift - u, up - v) < 14 for u, v in self._taken):
-            shift = -shift if shift > 0 else -shift + 4
-        self._taken.append((left + shift, up))
-        circle = {"boxstyle": "circle,pad=0.18", "facecolor": colour if filled else "white", "edgecolor": colour}
-        ax.plot([x], [y], marker=".", markersize=3, color=colour, zorder=2.4 if colour == GREY else 3)
-        ax.annotate(f"{number:>2}" if number > 9 else f" {number} ", (x, y), xytext=(shift, 0), fontsize=7, bbox=circle,
-                    textcoords="offset points", ha="center", va="center", fontweight="bold",
-                    color="white" if filled else colour, zorder=2.5 if colour == GREY else 4)  # fmt: skip
+        ax.plot([x], [y], marker="o", markersize=6, color=colour, markerfacecolor=colour if filled else "white",
+                zorder=2.4 if colour == GREY else 3)  # fmt: skip
+        self._taken.append(self._on_paper(x, y))
+        if number:
+            self._numbers.append((x, y, number, colour))
+
+    def number_all(self, ax: Any) -> None:
+        """Set the numbers, once all dots are there."""
+        for x, y, number, colour in self._numbers:
+            left, up = self._on_paper(x, y)
+            at = max(self._PLACES, key=lambda place: min(1.0, self._room(left + place[0], up + place[1])))
+            self._taken.append((left + at[0], up + at[1]))
+            leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
+            ax.annotate(str(number), (x, y), xytext=at, textcoords="offset points", ha="center", va="center",
+                        fontsize=8.5, fontweight="bold", color="#777777" if colour == GREY else colour, zorder=5,
+                        arrowprops=leader if math.hypot(*at) > 12 else None)  # fmt: skip
+
+    def _room(self, left: float, up: float) -> float:
+        """How free a place is for a number: from 1 on it touches nothing. A number is 12 points wide and 9 high."""
+        return min((max(abs(left - u) / 12, abs(up - v) / 9) for u, v in self._taken), default=1.0)
+
+    def _on_paper(self, x: float, y: float) -> tuple[float, float]:
+        return self._scale[0] * math.log10(x), self._scale[1] * math.log10(y)
 
 
 def _key(ax: Any, points: Mapping[str, Point], grey: str) -> None:
