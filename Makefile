@@ -15,7 +15,7 @@ lab: .venv/.ready  ## open JupyterLab at the map of the book
 	@.venv/bin/jupyter lab $$(test "$$(id -u)" = 0 && echo --allow-root) --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/chapters/index.ipynb
 
 test: .venv/.ready  ## all tests
-	@.venv/bin/python tools/test_setup.py && .venv/bin/python -m pytest -n 2 --dist loadgroup --timeout 600
+	@.venv/bin/python tools/test_setup.py && .venv/bin/python -m pytest -rs -n 2 --dist loadgroup --timeout 600
 
 check: .venv/.ready  ## within half a minute: generated files, layout rules, ruff, types
 	@.venv/bin/python tools/check.py
