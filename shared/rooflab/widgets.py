@@ -84,15 +84,16 @@ def _live(draw: Draw, controls: Mapping[str, Any]) -> None:
     display(box)
 
 
-def _slider(label: str, value: float, low: float, high: float) -> Callable[[], Any]:
-    """A slider over powers of ten, from 10^low to 10^high."""
+def _slider(label: str, value: float, low: float, high: float, *, base: int = 10) -> Callable[[], Any]:
+    """A slider over powers of ``base``, from base^low to base^high."""
 
     def make() -> Any:
         import ipywidgets
 
         return ipywidgets.FloatLogSlider(
-            value=value, base=10, min=low, max=high, step=0.05, description=label, readout_format=".3g",
-            style={"description_width": "13em"}, layout={"width": "560px"},
+            value=value, base=base, min=low, max=high, step=0.05 if base == 10 else 0.25, description=label,
+            readout_format=".3g" if base == 10 else ",.0f", style={"description_width": "13em"},
+            layout={"width": "560px"},
         )  # fmt: skip
 
     return make
@@ -140,7 +141,7 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
         "overhead_us": _slider("overhead t₀ (µs)", start["overhead_us"], -2, 3),
         "gb_per_s": _slider("bandwidth β (GB/s)", start["gb_per_s"], 0, 4.5),
         "tflops_per_s": _slider("peak π (TFLOP/s)", start["tflops_per_s"], -2, 4),
-        "n": _slider("side n", 512, 0.6, 4.5),
+        "n": _slider("side n", 512, 2, 15, base=2),
     }
     explore(draw, controls, panels, title="Three steps on one device, three regimes")
 
@@ -202,7 +203,7 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
         return _draw_point(ax, roof, OPERATIONS[operation](int(batch), int(n), dtype))
 
     formats = list(dict.fromkeys(fmt for roof in roofs.values() for fmt in roof.flops_per_s))
-    start_format = "bf16" if "bf16" in roofs[first].flops_per_s else next(iter(roofs[first].flops_per_s))
+    start_format = next(fmt for fmt in ("bf16", "fp32", *formats) if fmt in roofs[first].flops_per_s)
     product = next(iter(OPERATIONS))
     base = {"where": first, "dtype": start_format, "operation": product, "n": 4096}
     panels = {f"batch {b}": base | {"batch": b} for b in (1, 64, 4096)}
@@ -210,8 +211,8 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
         "where": _choice("chip", [(name, name) for name in names], first),
         "dtype": _choice("format", [(fmt, fmt) for fmt in formats], start_format),
         "operation": _choice("operation", [(name, name) for name in OPERATIONS], product),
-        "batch": _slider("batch", 1, 0, 5),
-        "n": _slider("n", 4096, 1, 5),
+        "batch": _slider("batch", 1, 0, 16, base=2),
+        "n": _slider("n", 4096, 4, 16, base=2),
     }
     explore(draw, controls, panels, title="The batch moves a matrix product along the roof")
 

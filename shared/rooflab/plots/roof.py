@@ -143,7 +143,7 @@ class _Dots:
     # Where a number may stand, in points from its dot: right, left, above, below, then the corners, then farther out.
     _PLACES = tuple(
         (radius * x, radius * y)
-        for radius in (10, 16, 24, 33, 43, 54)
+        for radius in (11, 19, 29, 40, 52, 65)
         for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8))
     )
 
@@ -167,16 +167,22 @@ class _Dots:
         """Set the numbers, once all dots are there."""
         for x, y, number, colour in self._numbers:
             left, up = self._on_paper(x, y)
-            at = max(self._PLACES, key=lambda place: min(1.0, self._room(left + place[0], up + place[1])))
+            width = 10 if number < 10 else 15
+            at = max(self._PLACES, key=lambda place: min(1.0, self._room(left, up, place, width)))
             self._taken.append((left + at[0], up + at[1]))
             leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
             ax.annotate(str(number), (x, y), xytext=at, textcoords="offset points", ha="center", va="center",
                         fontsize=8.5, fontweight="bold", color="#777777" if colour == GREY else colour, zorder=5,
                         arrowprops=leader if math.hypot(*at) > 12 else None)  # fmt: skip
 
-    def _room(self, left: float, up: float) -> float:
-        """How free a place is for a number: from 1 on it touches nothing. A number is 12 points wide and 9 high."""
-        return min((max(abs(left - u) / 12, abs(up - v) / 9) for u, v in self._taken), default=1.0)
+    def _room(self, left: float, up: float, place: tuple[float, float], width: float) -> float:
+        """How free a place beside a dot is for a number so wide, and the way to it: from 1 on nothing is touched."""
+        x, y = left + place[0], up + place[1]
+        others = [(u, v) for u, v in self._taken if (u, v) != (left, up)]
+        at_end = min((max(abs(x - u) / width, abs(y - v) / 11) for u, v in others), default=1.0)
+        on_the_way = min((math.hypot(left + share * place[0] - u, up + share * place[1] - v) / 6
+                          for u, v in others for share in (0.25, 0.5, 0.75)), default=1.0)  # fmt: skip
+        return min(at_end, on_the_way)
 
     def _on_paper(self, x: float, y: float) -> tuple[float, float]:
         return self._scale[0] * math.log10(x), self._scale[1] * math.log10(y)
