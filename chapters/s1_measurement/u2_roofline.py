@@ -72,7 +72,7 @@ FLOAT = {"torch": size(cpu=torch.float32, gpu=torch.bfloat16), "JAX": size(cpu=j
 # the curve shows the memory. How much faster than memory does the best cache look?
 
 # %%
-roof = measured_ceilings(device)  # measured once per device, then kept with the date
+roof = measured_ceilings(device, fresh=True)  # measured now, and kept with the date for others to use
 predict("the highest bandwidth of the sweep is … times that of the largest buffer", unit="x", model=1.0)
 
 # %%

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import state
-from .costs import matmul
+from .costs import copy, matmul
 from .device import Device, find_device
 from .measurement import Measurement, measure, measure_all
 from .roofline import Ceilings
@@ -24,6 +24,7 @@ from .shortage import clear_shortage
 __all__ = ["copy_size", "matmul_call", "matmul_rate", "matmul_size", "measured_ceilings"]
 
 # Formats that this device might multiply, fastest last so that the clocks are warm when they matter most.
+DISTURBED = 0.5  # p20 to p80 as a share of the median: more than a device left alone shows
 FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8")
 
 
@@ -47,8 +48,12 @@ def measured_ceilings(
     kept = None if fresh else _kept(name, key)
     if kept is not None:
         return kept
-    found = _measure(device, say or (lambda _: None))
-    state.write_json(name, {"key": key, "ceilings": found.to_dict()})
+    say = say or (lambda _: None)
+    found, disturbed = _measure(device, say)
+    if disturbed:
+        say(f"not kept, because something else kept the device busy ({', '.join(disturbed)})")
+    else:
+        state.write_json(name, {"key": key, "ceilings": found.to_dict()})
     return found
 
 
@@ -76,20 +81,29 @@ def matmul_size(device: Device, fmt: str) -> int:
     return {"fp64": 4096, "fp32": 4096}.get(fmt, 8192)
 
 
-def _measure(device: Device, say: Callable[[str], None]) -> Ceilings:
+def _measure(device: Device, say: Callable[[str], None]) -> tuple[Ceilings, list[str]]:
+    """The ceilings, and the names of the measurements that something disturbed."""
     say("memory bandwidth")
     with clear_shortage("measuring the memory bandwidth"):
         bandwidth = _bandwidth(device)
-    rates = _rates(device, say)
+    products = _rates(device, say)
     say("cost of a launch")
-    launch_s = _launch(device).median_s
+    launch = _launch(device)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Ceilings(bandwidth, rates, launch_s=launch_s, label=device.name, measured=True, date=today)
+    rates = {fmt: (m.work.flops if m.work else 0) / _undisturbed_s(m) for fmt, m in products.items()}
+    bytes_per_s = (bandwidth.work.bytes if bandwidth.work else 0) / _undisturbed_s(bandwidth)
+    found = Ceilings(bytes_per_s, rates, launch_s=_undisturbed_s(launch), label=device.name, measured=True, date=today)
+    return found, [m.name for m in (bandwidth, *products.values()) if m.spread > DISTURBED]
 
 
-def _rates(device: Device, say: Callable[[str], None]) -> dict[str, float]:
+def _undisturbed_s(m: Measurement) -> float:
+    """The time that shows a ceiling: a host is shared, and whoever else runs there can only add to the time."""
+    return m.p20_s if m.clock == "host" else m.median_s
+
+
+def _rates(device: Device, say: Callable[[str], None]) -> dict[str, Measurement]:
     """The matmul rate of each format that the device has and that what is installed multiplies."""
-    rates: dict[str, float] = {}
+    rates: dict[str, Measurement] = {}
     refused = ""
     for fmt in FORMATS:
         if not device.supports(fmt):
@@ -98,7 +112,7 @@ def _rates(device: Device, say: Callable[[str], None]) -> dict[str, float]:
         try:
             with clear_shortage(f"measuring the matmul rate in {fmt}"):
                 if matmul_call(device, fmt, 16) is not None:
-                    rates[fmt] = matmul_rate(device, fmt, matmul_size(device, fmt)).flops_per_s
+                    rates[fmt] = matmul_rate(device, fmt, matmul_size(device, fmt))
         except (RuntimeError, NotImplementedError, TypeError) as error:
             # A library may lack a product that the hardware has: fp8 came years after its chips.
             refused = f"{fmt} is left out: {(str(error) or type(error).__name__).splitlines()[0]}"
@@ -131,8 +145,8 @@ def _device_clock(device: Device) -> str:
     return "events" if device.torch == "cuda" else "host"
 
 
-def _bandwidth(device: Device) -> float:
-    """Bytes read plus bytes written per second of the largest copy that is sensible here.
+def _bandwidth(device: Device) -> Measurement:
+    """The largest copy that is sensible here: bytes read plus bytes written.
 
     A CPU reads a line before it overwrites part of it, so a copy may move three bytes for every two that count; adding
     in place does not, and the faster of the two is the memory's.
@@ -141,8 +155,8 @@ def _bandwidth(device: Device) -> float:
         memory_bytes=device.memory_bytes, cache_bytes=device.cache_bytes, accelerator=device.is_accelerator
     )
     calls = _streaming_calls(device, nbytes)
-    times = measure_all(calls, clock=_device_clock(device), budget_s=0.6)
-    return 2 * nbytes / min(m.median_s for m in times.values())
+    times = measure_all(calls, copy(nbytes // 4, "fp32"), clock=_device_clock(device), budget_s=0.6)
+    return min(times.values(), key=_undisturbed_s)
 
 
 def _streaming_calls(device: Device, nbytes: int) -> dict[str, Callable[[], Any]]:

@@ -102,6 +102,7 @@ def measure_all(
     for name, fn in candidates.items():
         with clear_shortage(f"measuring {name!r}"):
             prepared.append(_prepare(name, fn, works[name], ticker, inputs, cold, calls, budget_s))
+    _even_out(prepared)
     stop = now() + budget_s * len(prepared)
     with _no_garbage_collection():
         for done in range(max_samples):
@@ -203,6 +204,14 @@ def _calls_that_last(run: Callable[[int], float], turn: int, shortest_s: float) 
     while calls < MOST_CALLS and run(calls) < shortest_s:
         calls *= 2
     return calls
+
+
+def _even_out(candidates: Sequence[_Candidate]) -> None:
+    """Give candidates that are about equally fast equally many calls: what a sample adds then weighs on them alike."""
+    most = max(candidate.calls for candidate in candidates)
+    for candidate in candidates:
+        if 2 * candidate.calls >= most:
+            candidate.calls = most
 
 
 def _all_settled(candidates: Sequence[_Candidate], within: float, done: int) -> bool:

@@ -1,11 +1,9 @@
 """Ceilings: the cache, what a framework refuses, and one real measurement, small."""
 
-from types import SimpleNamespace
-
 import pytest
 
-from rooflab import ceilings, state
-from rooflab.ceilings import copy_size, matmul_call, matmul_rate, matmul_size, measured_ceilings
+from rooflab import ceilings, costs, state
+from rooflab.ceilings import FORMATS, copy_size, matmul_call, matmul_rate, matmul_size, measured_ceilings
 from rooflab.device import Device
 from rooflab.measurement import Measurement
 from rooflab.roofline import Ceilings
@@ -33,9 +31,10 @@ def measured(home, monkeypatch):
     def pretend(device, say):
         made.append(device)
         say("memory bandwidth")
-        return Ceilings(
+        found = Ceilings(
             1e10 + len(made), {"fp32": 1e12}, launch_s=1e-6, label=device.name, measured=True, date="2026-01-01"
         )
+        return found, []
 
     monkeypatch.setattr(ceilings, "_measure", pretend)
     return made
@@ -98,6 +97,24 @@ class TestCache:
         assert told == ["memory bandwidth"]
 
 
+class TestDisturbance:
+    def sampled(self, clock: str, *times_s: float) -> Measurement:
+        return Measurement("sampled", times_s, work=costs.copy(1000, "fp32"), clock=clock)
+
+    def test_a_host_shows_its_ceiling_when_left_alone_and_a_gpu_on_the_whole(self):
+        times = (1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0)
+        assert ceilings._undisturbed_s(self.sampled("host", *times)) == 1.0
+        assert ceilings._undisturbed_s(self.sampled("events", *times)) == 3.0
+
+    def test_ceilings_of_a_busy_device_are_used_but_not_kept(self, pretended, monkeypatch, home):
+        wide = Measurement("copy", (1.0, 1.0, 1.0, 2.0, 2.0), work=costs.copy(10**9, "fp32"))
+        monkeypatch.setattr(ceilings, "_bandwidth", lambda device: wide)
+        told = []
+        assert measured_ceilings(CPU, say=told.append).bytes_per_s == 8e9
+        assert not (home / NAME).exists()
+        assert told[-1] == "not kept, because something else kept the device busy (copy)"
+
+
 @pytest.mark.parametrize(
     ("memory", "cache", "accelerator", "expected"),
     [
@@ -116,10 +133,11 @@ def test_copy_size(memory, cache, accelerator, expected):
 @pytest.fixture
 def pretended(home, monkeypatch):
     """Everything but the rates takes no time, and a rate is a number by format."""
-    monkeypatch.setattr(ceilings, "_bandwidth", lambda device: 1e10)
+    copied = Measurement("copy", (1.0,), work=costs.copy(10**9, "fp32"))
+    monkeypatch.setattr(ceilings, "_bandwidth", lambda device: copied)
     monkeypatch.setattr(ceilings, "_launch", lambda device: Measurement("launch", (1e-6,)))
     monkeypatch.setattr(ceilings, "matmul_call", lambda device, fmt, n: lambda: None)
-    rates = {fmt: SimpleNamespace(flops_per_s=1e12 + i) for i, fmt in enumerate(ceilings.FORMATS)}
+    rates = {fmt: Measurement(fmt, (1.0 + i,), work=costs.matmul(64, 64, 64, fmt)) for i, fmt in enumerate(FORMATS)}
     monkeypatch.setattr(ceilings, "matmul_rate", lambda device, fmt, n: rates[fmt])
     return rates
 
@@ -226,8 +244,10 @@ def test_a_real_measurement(home, monkeypatch, frameworks):
     assert 0 < found.launch_s < 1
     assert (found.measured, found.label) == (True, "this machine")
     assert len(found.date) == 10
-    assert (told[0], told[-1]) == ("memory bandwidth", "cost of a launch")
-    assert Ceilings.from_dict(state.read_json("ceilings/this-machine-cpu.json")["ceilings"]) == found
+    assert told[0] == "memory bandwidth"
+    assert "cost of a launch" in told
+    kept = state.read_json("ceilings/this-machine-cpu.json")
+    assert ("not kept" in told[-1]) if kept is None else Ceilings.from_dict(kept["ceilings"]) == found
 
 
 def test_the_cpu_is_timed_by_the_host_and_a_gpu_by_its_events():
