@@ -19,12 +19,13 @@ import json
 import re
 import sys
 import tomllib
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lab_cells import SOLUTION, instructor_cells
-from percent import Cell, SourceError, parse, syntax_error
+from percent import Cell, SourceError, for_readers, parse, syntax_error
 
 __all__ = ["build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
 
@@ -166,10 +167,8 @@ def _fill_links(cells: list[Cell], name: str, links: dict[str, str]) -> list[Cel
     ]
     if unknown:
         raise SourceError(unknown)
-    return [
-        Cell(cell.kind, _PLACEHOLDER.sub(lambda match: links[match[1]], cell.source), cell.options, cell.line)
-        for cell in cells
-    ]
+    filled = [replace(cell, source=_PLACEHOLDER.sub(lambda match: links[match[1]], cell.source)) for cell in cells]
+    return [replace(cell, source=for_readers(cell.source)) if cell.kind == "code" else cell for cell in filled]
 
 
 def _chapter_cells(cells: list[Cell], name: str) -> list[dict[str, Any]]:

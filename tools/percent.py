@@ -18,13 +18,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Cell", "SourceError", "parse", "syntax_error"]
+__all__ = ["Cell", "SourceError", "for_readers", "parse", "syntax_error"]
 
 _MARKER = re.compile(r"# %%(?: (?P<markdown>\[markdown\]))?(?P<rest>(?: .*)?)$")
 _ALMOST_MARKER = re.compile(r"#\s*%%(?![a-zA-Z])")
 _OPTION = re.compile(r'\s+(?P<key>[a-z_]+)=(?P<value>"[^"]*"|\[[^\]]*\]|[-+0-9.eE]+)')
 # The magics that a script holds as comments: "# %pip install x", "# !nvidia-smi", at any indentation.
 _MAGIC = re.compile(r"^(?P<indent>\s*)# (?P<magic>%{1,2}[a-zA-Z]|!\s*[a-zA-Z./~$])")
+# Notes to the formatter and the linter, at the end of a line: no reader's business.
+_LINTING = re.compile(r"\s*# (?:fmt: (?:skip|on|off)|noqa(?:: [A-Z0-9, ]+)?)$")
 _BARE_MAGIC = re.compile(r"^(?P<indent>\s*)(%{1,2}[a-zA-Z]|!).*")
 
 
@@ -80,6 +82,15 @@ def parse(text: str, name: str) -> list[Cell]:
     if problems:
         raise SourceError(problems)
     return cells
+
+
+def for_readers(source: str) -> str:
+    """The code of a cell as a notebook shows it: without notes to linters, and without double blank lines.
+
+    >>> for_readers("x = [1,2]  # fmt: skip")
+    'x = [1,2]'
+    """
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(_LINTING.sub("", row) for row in source.split("\n")))
 
 
 def syntax_error(source: str) -> str | None:
