@@ -310,7 +310,9 @@ report("a loop over tiny products takes … times as long as one batched call", 
 
 # %% [markdown]
 # The first table says what a new array costs *here*. JAX arrays are immutable, so a JAX function always makes a new
-# one, unless its argument is given away, as in the sweep at the beginning. There JAX kept up with torch.
+# one, unless its argument is given away, as in the sweep at the beginning. There JAX kept up with torch. And if the
+# softmax into a given array is still far above its bound, look at what we counted: an exponential as *one* FLOP. It is
+# many instructions, and on a CPU they may take longer than the memory does.
 #
 # The second says how much of a tiny product is launch. If the gain falls short of the model's, the single call is
 # dearer than the model thinks: to walk through a batch of tiny matrices is not free either.

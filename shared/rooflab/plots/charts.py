@@ -124,9 +124,9 @@ def _mark(ax: Any, marks: Mapping[str, float], unit: str) -> list[str]:
     """Draw a named vertical line at each position; returns a sentence about each."""
     for i, (label, where) in enumerate(marks.items()):
         ax.axvline(where, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)), zorder=0.5)
-        at = (where, (0.02, 0.5)[i % 2])  # neighbours at two heights, so that their names do not touch
+        at = (where, (0.98, 0.55)[i % 2])  # neighbours at two heights, so that their names do not touch
         halo = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.5}
-        ax.annotate(label, at, xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0), va="bottom", bbox=halo,
+        ax.annotate(label, at, xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0), va="top", bbox=halo,
                     textcoords="offset points", ha="right", fontsize=8.5, color="#444444", zorder=4)  # fmt: skip
     return [f"Line at {label}: {format_si(where, unit)}." for label, where in marks.items()]
 

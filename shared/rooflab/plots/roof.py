@@ -71,23 +71,24 @@ def roofline(
     used = list(dict.fromkeys(work.dtype for work in works.values()))
     formats = list(formats or [fmt for fmt in used if fmt in ceilings.flops_per_s])
     reach = [work.intensity for work in works.values()] + [ceilings.ridge(fmt) for fmt in formats]
-    span = span or (min(reach) / 3, max(reach) * 5)
     alt = [f"{title.rstrip('.')}. Roofline: {format_si(ceilings.bytes_per_s, 'B/s')};"]
     alt.append("; ".join(f"{fmt} {format_si(ceilings.flops_per_s[fmt], 'FLOP/s')}, ridge "
                          f"{format_si(ceilings.ridge(fmt), 'FLOP/byte')}" for fmt in formats) + ".")  # fmt: skip
     if key:
         log(key, _as_record(ceilings, points, works, formats))
     there = recorded(key) if key else None
+    others = there["points"] if there else {}
+    reach += [other["intensity"] for name, other in others.items() if name in points]
+    span = span or (min(reach) / 3, max(reach) * 5)
     with figure(title, size=(7.2, 4.4)) as ax:
         set_axis(ax.xaxis, label="arithmetic intensity (FLOP/byte)", unit="", log=True)
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
         if there:
             draw_roof(ax, Ceilings.from_dict(there["ceilings"]), there["formats"], span, color=RECORDED["color"])
         draw_roof(ax, ceilings, formats, span)
-        others = there["points"] if there else {}
         low, high = _heights(ax, ceilings, points, works, others)
         ax.set(xlim=span, ylim=(low, high))
-        dots = _Dots(span[1] / span[0], high / low)
+        dots = _Dots(span, (low, high))
         for number, (name, point) in enumerate(points.items(), 1):
             if name in others:
                 dots.draw(ax, others[name]["intensity"], others[name]["flops_per_s"], GREY, number=number)
@@ -136,8 +137,8 @@ class _Dots:
     """Points at their true places, each with its number beside it where it hides no other point or number.
 
     Args:
-        x_span: right end of the axis over its left end.
-        y_span: upper end over lower end.
+        x_span: left and right end of the axis.
+        y_span: lower and upper end.
     """
 
     # Where a number may stand, in points from its dot: right, left, above, below, then the corners, then farther out.
@@ -147,9 +148,10 @@ class _Dots:
         for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8))
     )
 
-    def __init__(self, x_span: float, y_span: float) -> None:
-        # Points on paper per decade; the axes of this figure are about 320 by 230 points.
-        self._scale = 320 / math.log10(x_span), 230 / math.log10(y_span)
+    _PAPER = 320, 230  # the axes of this figure in points, about
+
+    def __init__(self, x_span: tuple[float, float], y_span: tuple[float, float]) -> None:
+        self._ends = x_span, y_span
         self._taken: list[tuple[float, float]] = []
         self._numbers: list[tuple[float, float, int, str]] = []
 
@@ -178,6 +180,8 @@ class _Dots:
     def _room(self, left: float, up: float, place: tuple[float, float], width: float) -> float:
         """How free a place beside a dot is for a number so wide, and the way to it: from 1 on nothing is touched."""
         x, y = left + place[0], up + place[1]
+        if not (8 < x < self._PAPER[0] - 8 and 8 < y < self._PAPER[1] - 8):
+            return 0.0  # beyond the axes
         others = [(u, v) for u, v in self._taken if (u, v) != (left, up)]
         at_end = min((max(abs(x - u) / width, abs(y - v) / 11) for u, v in others), default=1.0)
         on_the_way = min((math.hypot(left + share * place[0] - u, up + share * place[1] - v) / 6
@@ -185,7 +189,10 @@ class _Dots:
         return min(at_end, on_the_way)
 
     def _on_paper(self, x: float, y: float) -> tuple[float, float]:
-        return self._scale[0] * math.log10(x), self._scale[1] * math.log10(y)
+        """A point's place from the lower left corner, in points."""
+        left, up = (paper * math.log(value / low) / math.log(high / low)
+                    for value, paper, (low, high) in zip((x, y), self._PAPER, self._ends, strict=True))  # fmt: skip
+        return left, up
 
 
 def _key(ax: Any, points: Mapping[str, Point], grey: str) -> None:
