@@ -96,21 +96,39 @@ class EventClock:
     resolution_s = 0.5e-6  # cudaEventElapsedTime, CUDA runtime API reference
 
     def __init__(self) -> None:
-        torch = _torch_with_gpu("device events")
-        self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._torch = _torch_with_gpu("device events")
 
-    def bind(self, call: Call) -> Run:
+    def bind(self, call: Call) -> _EventRun:
         """Prepare a function; nothing runs yet."""
+        return _EventRun(self._torch, call)
 
-        def run(calls: int) -> float:
-            self._start.record()
-            for i in range(calls):
-                call(i)
-            self._end.record()
-            self._end.synchronize()
-            return self._start.elapsed_time(self._end) / 1e3
 
-        return run
+class _EventRun:
+    """A bound function between two events: run it and wait, or only queue it and read its time later."""
+
+    def __init__(self, torch: Any, call: Call) -> None:
+        self._torch, self._call = torch, call
+
+    def __call__(self, calls: int) -> float:
+        return self.begin(calls)()
+
+    def begin(self, calls: int) -> Callable[[], float]:
+        """Queue a sample; the result waits for it and returns its seconds.
+
+        A device whose next sample is queued already does not fall idle between two of them, which would let it cool
+        and then run faster than it can for long.
+        """
+        start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for i in range(calls):
+            self._call(i)
+        end.record()
+
+        def read() -> float:
+            end.synchronize()
+            return start.elapsed_time(end) / 1e3
+
+        return read
 
 
 class GraphClock:

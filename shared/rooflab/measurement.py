@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from .shortage import clear_shortage
 __all__ = ["Measurement", "Ratio", "measure", "measure_all", "median_interval", "quantile"]
 
 SAMPLE_S = 1e-3  # a sample lasts at least this long, so that reading the clock is no part of it
+AHEAD = 8  # samples that a device may have queued
 MOST_CALLS = 2**14  # calls in a sample, however short they are
 SURE = 6  # the fewest samples whose median has a 95 % interval
 OFTEN = 50  # up to so many samples, look after each whether the median has settled; then after each tenth more
@@ -38,6 +40,21 @@ class _Candidate:
     first_call_s: float
     calls: int
     times_s: list[float] = field(default_factory=list)
+    _queued: deque[Callable[[], float]] = field(default_factory=deque)
+
+    def sample(self) -> None:
+        """Take one sample; on a clock that can read later, queue it, so that the device never waits for the host."""
+        begin = getattr(self.run, "begin", None)
+        if begin is None:
+            self.times_s.append(self.run(self.calls) / self.calls)
+        else:
+            self._queued.append(begin(self.calls))
+            self.read(AHEAD)
+
+    def read(self, ahead: int) -> None:
+        """Read the queued samples but the newest ``ahead``."""
+        while len(self._queued) > ahead:
+            self.times_s.append(self._queued.popleft()() / self.calls)
 
     def settled(self, within: float) -> bool:
         if len(self.times_s) < SURE or within <= 0:
@@ -112,7 +129,9 @@ def measure_all(
                 with clear_shortage(f"measuring {candidate.name!r}"):
                     if flush is not None:
                         flush()
-                    candidate.times_s.append(candidate.run(candidate.calls) / candidate.calls)
+                    candidate.sample()
+        for candidate in prepared:
+            candidate.read(0)
     return {c.name: _finish(c, ticker, settle, cold) for c in prepared}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rooflab import costs, measurement
 from rooflab.clocks import HostClock
-from rooflab.measurement import MOST_CALLS, SAMPLE_S, Measurement, measure, measure_all
+from rooflab.measurement import MOST_CALLS, SAMPLE_S, Measurement, _Candidate, _even_out, measure, measure_all
 from rooflab.simulate import FakeMachine
 
 
@@ -283,3 +283,54 @@ def test_jax_work_is_waited_for():
     once, often = jax.jit(lambda a: a @ a), jax.jit(lambda a: a @ a @ a @ a @ a @ a @ a @ a @ a)
     found = measure_all({"1": lambda: once(a), "8": lambda: often(a)}, budget_s=0.2)
     assert found["8"] / found["1"] > 2
+
+
+class TestQueuedSamples:
+    """A clock that can read later is asked for the next sample before the last one is read."""
+
+    class Clock:
+        name, resolution_s = "events", 1e-9
+
+        def __init__(self) -> None:
+            self.in_flight = self.most = self.taken = 0
+
+        def bind(self, call):
+            clock = self
+
+            class Run:
+                def __call__(self, calls):
+                    return self.begin(calls)()
+
+                def begin(self, calls):
+                    clock.in_flight += 1
+                    clock.taken += 1
+                    clock.most = max(clock.most, clock.in_flight)
+                    number = clock.taken
+
+                    def read():
+                        clock.in_flight -= 1
+                        return number * 1e-3 * calls
+
+                    return read
+
+            return Run()
+
+    def test_samples_are_queued_and_all_are_read_in_order(self):
+        clock = self.Clock()
+        m = measure(lambda: None, clock=clock, calls=2, settle=0, min_samples=30, max_samples=30)
+        assert clock.most > 4
+        assert clock.in_flight == 0
+        assert len(m.times_s) == 30
+        assert list(m.times_s) == sorted(m.times_s)
+
+    def test_candidates_stay_paired(self):
+        times = measure_all({"a": lambda: None, "b": lambda: None}, clock=self.Clock(), calls=1, settle=0,
+                            min_samples=20, max_samples=20)  # fmt: skip
+        assert len(times["a"].times_s) == len(times["b"].times_s) == 20
+
+
+def test_equally_fast_candidates_make_equally_many_calls():
+    slow, fast, other = (_Candidate(name, lambda calls: 0.0, None, 0.0, calls) for name, calls in
+                         (("slow", 1), ("fast", 32), ("other", 16)))  # fmt: skip
+    _even_out([slow, fast, other])
+    assert (slow.calls, fast.calls, other.calls) == (1, 32, 32)
