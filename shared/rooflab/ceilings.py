@@ -122,11 +122,17 @@ def _rates(device: Device, say: Callable[[str], None]) -> dict[str, Measurement]
     return rates
 
 
-def matmul_rate(device: Device, fmt: str, n: int) -> Measurement:
+def matmul_rate(device: Device, fmt: str, n: int, *, budget_s: float = 0.25) -> Measurement:
     """Measure the product of two random n x n matrices in this format.
 
     On a GPU each sample is one product between two device events, its inputs flushed from the cache: the protocol of
     ``triton.testing.do_bench``. Products back to back would measure the chip's power limit instead.
+
+    Args:
+        device: where to multiply.
+        fmt: one of ``units.FORMATS``.
+        n: side of the matrices.
+        budget_s: seconds of sampling; a GPU's clock takes tens of milliseconds to settle under load.
 
     Raises:
         ValueError: the installed framework has no product in this format here.
@@ -135,10 +141,9 @@ def matmul_rate(device: Device, fmt: str, n: int) -> Measurement:
     if call is None:
         raise ValueError(f"expected a format that what is installed multiplies on {device.name}; found {fmt}")
     clock, cold = _device_clock(device), device.torch == "cuda"
-    # The clock of a GPU takes tens of milliseconds to settle under load: a short burst would not show its rate.
-    settle, seconds = (0.0, 0.25) if cold else (0.02, 0.4)
+    settle = 0.0 if cold else 0.02
     return measure(call, matmul(n, n, n, fmt), name=f"{fmt}, n = {n}", clock=clock, cold=cold, settle=settle,
-                   budget_s=seconds)  # fmt: skip
+                   budget_s=budget_s)  # fmt: skip
 
 
 def _device_clock(device: Device) -> str:
