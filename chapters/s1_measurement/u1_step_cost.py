@@ -4,8 +4,8 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({{ colab_url }})
 # [![Binder](https://mybinder.org/badge_logo.svg)]({{ binder_url }})
 #
-# We multiply two matrices and read a clock before and after. The matrices grow by a factor of sixty and more, the
-# work by its cube, and the clock does not move: the call takes as long as before. Somebody is lying. Who?
+# We multiply two matrices and read a clock before and after. The matrices grow, the work grows with their cube, and the
+# call returns as fast as before. Who is lying?
 #
 # When this unit is done, we can
 #
