@@ -61,6 +61,11 @@ def badges(root: Path) -> str:
     )
 
 
+def install(root: Path) -> str:
+    """Return the command that installs the package alone."""
+    return f'    pip install "rooflab @ {links(root, Path("chapters/index.ipynb"))["install_url"]}"'
+
+
 def units(book: Book) -> str:
     """Return the table of units and labs, in reading order."""
     rows = [_unit_row(unit, book) for series in book.series for unit in (*series.units, *series.labs)]
@@ -97,6 +102,7 @@ def generate(text: str, root: Path) -> str:
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(root.glob("records/*/*.json"))]
     for part, content in {
         "badges": badges(root),
+        "install": install(root),
         "units": units(open_book(root)),
         "hardware": hardware(records),
     }.items():

@@ -61,18 +61,19 @@ def small_book(root: Path) -> Path:
 
 
 def test_units_and_badges_come_from_the_book_and_from_pyproject(tmp_path):
-    parts = "".join(f"<!-- {part} --><!-- /{part} -->\n" for part in ("badges", "units", "hardware"))
+    parts = "".join(f"<!-- {part} --><!-- /{part} -->\n" for part in ("badges", "install", "units", "hardware"))
     text = readme.generate(parts, small_book(tmp_path))
     assert "| s1 u1 | [A \\| title](chapters/s1_first/u1_thing.ipynb) | How fast is it? |" in text
     assert "https://colab.research.google.com/github/ada/engine/blob/trunk/chapters/index.ipynb" in text
     assert "https://mybinder.org/v2/gh/ada/engine/trunk?urlpath=lab/tree/chapters/index.ipynb" in text
+    assert 'pip install "rooflab @ git+https://github.com/ada/engine@trunk"' in text
     assert readme.generate(text, tmp_path) == text
 
 
 def test_the_check_writes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(readme, "ROOT", small_book(tmp_path))
     path = tmp_path / "README.md"
-    old = "".join(f"<!-- {part} --><!-- /{part} -->\n" for part in ("badges", "units", "hardware"))
+    old = "".join(f"<!-- {part} --><!-- /{part} -->\n" for part in ("badges", "install", "units", "hardware"))
     path.write_text(old)
     assert readme.main(["--check"]) == 1
     assert path.read_text() == old
