@@ -4,8 +4,8 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({{ colab_url }})
 # [![Binder](https://mybinder.org/badge_logo.svg)]({{ binder_url }})
 #
-# We multiply two matrices and read a clock before and after. The matrices grow, the work grows with their cube, and the
-# call returns as fast as before. Who is lying?
+# We multiply two matrices and read a clock before and after. The matrices grow, the work grows with their cube, and
+# the clock hardly notices. Who is lying?
 #
 # When this unit is done, we can
 #
@@ -68,10 +68,10 @@ WIDTHS = size(cpu=(64, 128, 10), gpu=(1024, 8192, 1000))  # layers of the MLP of
 # **asynchronous execution**. It makes programs fast, and it makes clocks lie.
 #
 # Which frameworks do that here? Torch is asynchronous on a GPU and synchronous on a CPU. JAX is asynchronous
-# everywhere. So there is a liar on every machine, and we can catch it in the act, with two ways to read the clock. They
-# differ by one line: where we wait. Both will go around the same product of two n × n matrices, in torch and in JAX.
-# It takes 2n³ FLOPs: a multiplication and an addition for each of n³ pairs. If the call only *asks*, its time does not
-# know n at all, and the ratio of the largest to the smallest is 1.
+# everywhere. So there is a liar on every machine, and we can catch it in the act, with two ways to read the clock.
+# They differ by one line: where we wait. Both will go around the same product of two n × n matrices, in torch and in
+# JAX. It takes 2n³ FLOPs: a multiplication and an addition for each of n³ pairs. If the call only *asks*, its time
+# does not know n at all, and the ratio of the largest to the smallest is 1.
 
 
 # %%
@@ -115,21 +115,24 @@ seconds = {
 }
 
 # %%
-small, *_, large = seconds["JAX, naive"]
-report("the naive clock says that the largest JAX product takes … times the smallest", large / small)
-cubic = [seconds["JAX, waited"][-1] * (n / SIDES[-1]) ** 3 for n in SIDES]
+smallest_s, *_, largest_s = seconds["JAX, naive"]
+report("the naive clock says that the largest JAX product takes … times the smallest", largest_s / smallest_s)
+cubic = [seconds["JAX, waited"][-1] * (n / SIDES[-1]) ** 3 for n in SIDES[-3:]]
 plots.curves(
-    SIDES, seconds, bounds={"slope 3": cubic}, key="naive clock", x="side n of the matrices", y="time per call",
-    title="Without waiting, the clock times the asking and not the work",
+    SIDES, seconds, bounds={"slope 3": (SIDES[-3:], cubic)}, key="naive clock",
+    x="side n of the matrices", y="time per call", title="Without waiting, the clock times the asking and not the work",
 )  # fmt: skip
 
 # %% [markdown]
-# Follow the naive line of JAX: it hardly rises. The waited line is flat only while the matrices are tiny, and then
-# climbs along the slope 3 that 2n³ demands. Between the two lines lies all the work that the naive clock did not see.
-# At the right end of the figure it missed nearly everything.
+# Follow the naive line of JAX: it hardly rises. It is not quite flat, for a larger result has to be allocated, and a
+# host that slept through a long wait starts slowly. But compare it with the work, which grew by the cube. The waited
+# line is flat only while the matrices are tiny, and then climbs along the slope 3 that 2n³ demands. Between the two
+# lines lies all the work that the naive clock did not see. At the right end of the figure it missed nearly
+# everything.
 #
 # On a GPU torch's naive line is flat too. On a CPU torch computes inside the call, so that its two lines lie on each
-# other: the naive clock is right, by luck. A benchmark that is right by luck becomes wrong on the next machine.
+# other once the work outweighs the wait: the naive clock is right, by luck. A benchmark that is right by luck becomes
+# wrong on the next machine.
 #
 # **Takeaway.** A call's return says that the work was accepted. Only a wait says that it was done. From here on we
 # wait: `jax.block_until_ready(result)` in JAX, `torch.cuda.synchronize()` in torch, `wait(result)` for both.
@@ -139,7 +142,7 @@ plots.curves(
 #
 # We threw the first call away above. Was that fair? Let us look at the first twenty calls of one small function, a
 # chain of elementwise operations, written once for torch and once for JAX, in three forms: **eager** (each operation
-# at once), **compiled** (`torch.compile`) and **jitted** (`jax.jit`).
+# as Python reaches it), **compiled** (`torch.compile`) and **jitted** (`jax.jit`).
 #
 # Nothing in this book predicts how long a compiler thinks, so there is no model to compare with. Guess anyway.
 
@@ -160,17 +163,14 @@ first_calls = {
     "compiled (torch)": [waited(lambda: compiled(x_torch)) for _ in range(20)],
     "jitted (JAX)": [waited(lambda: jitted(x_jax)) for _ in range(20)],
 }
-calls, eager_s = first_calls["compiled (torch)"], np.median(first_calls["eager (torch)"][5:])
-saved_s = eager_s - np.median(calls[5:])
-print(
-    f"compiling took {calls[0]:.2f} s; it pays after {calls[0] / saved_s:,.0f} calls"
-    if saved_s > 0
-    else "it never pays"
-)
+calls = first_calls["compiled (torch)"]
+saved_s = np.median(first_calls["eager (torch)"][5:]) - np.median(calls[5:])
+pays = f"pays after {calls[0] / saved_s:,.0f} calls" if saved_s > 0 else "never pays at this size"
+print(f"compiling took {calls[0]:.2f} s and {pays}")
 report("the first call of the compiled function takes … times as long as its twentieth", calls[0] / calls[-1])
 plots.curves(
     range(1, 21), first_calls, log="y", points=True, key="first calls", x="number of the call", y="time of the call",
-    title="The first call pays for the compiler",
+    title="The first call pays for compiling and loading",
 )  # fmt: skip
 
 # %% [markdown]
@@ -178,8 +178,8 @@ plots.curves(
 #
 # * **Compilation.** The function is traced, optimized and translated, once per function and per combination of shapes
 #   and types. It is the largest item by far, and it comes back when a shape changes.
-# * **Loading and allocation.** Libraries open, memory pools grow, a GPU's context is made. The eager function pays
-#   this too, a little.
+# * **Loading and allocation.** Libraries open, memory pools grow, a GPU's context is made. The eager function
+#   compiles nothing, and pays this all the same.
 # * **Autotuning.** A library may try several kernels for a new shape and keep the fastest.
 # * **Warm-up.** Caches fill, and clocks rise from their idle state.
 #
@@ -187,8 +187,8 @@ plots.curves(
 # `measure` follows is to discard until two timings in a row agree, and to report the first call *apart*, because it
 # is a cost too. The line above the figure says after how many calls compiling has paid for itself, if it does.
 #
-# **Takeaway.** The first call measures the compiler. Report it, but never mix it with the others; and ask after how
-# many calls it pays.
+# **Takeaway.** The first call measures compiling and loading. Report it, but never mix it with the others; and ask
+# after how many calls it pays.
 
 # %% [markdown]
 # ## The spread
@@ -197,14 +197,16 @@ plots.curves(
 
 # %%
 thousand = measure(lambda: jitted(x_jax), name="jitted", calls=1, min_samples=1000, max_samples=1000, settle=0)
-plots.distribution(thousand.times_s, title="A thousand calls of one function: a steep side, and a long tail")
+plots.distribution(thousand.times_s, title="A thousand calls of one function do not take one time")
+print(thousand)
 
 # %% [markdown]
-# The histogram leans. Work has a shortest time and no longest one: an interrupt, another process or a lower clock can
-# only add. So the mean lies on the slow side of most calls, and one call in the tail can move it. The **median** asks
-# for the middle call and does not care how slow the slowest was. Beside it we give the 20th and 80th percentile,
-# **p20 to p80**: where the middle three fifths of the calls lie. If that band is wider than a tenth of the median,
-# something else is going on, and `measure` says so.
+# The histogram is no bell. It has hills, where the device was in different states, and a tail of calls that met
+# something: work has a shortest time and no longest one, since an interrupt, another process or a lower clock can
+# only add. So the mean is drawn to the slow side, and one call in the tail can move it. The **median** asks for the
+# middle call and does not care how slow the slowest was. Beside it we give the 20th and 80th percentile, **p20 to
+# p80**: where the middle three fifths of the calls lie. If that band is wider than a tenth of the median, something
+# else is going on, and the line that a measurement prints says so.
 #
 # More samples make the median sharper, but they do not make it *right*. Suppose the device slows down halfway through
 # a benchmark, since it grows warm or a neighbour wakes up. We compare two candidates that are the **same function**,
@@ -229,25 +231,31 @@ plots.intervals(
 
 # %% [markdown]
 # One after the other, the neighbour's work is charged to the candidate that happened to come second. In turn, each
-# pair of samples lies a moment apart, both see the same device, and the *ratio* within a pair hardly moves, although
-# the times themselves went up for both. This is **interleaving**, and `measure_all` does it whenever it is given more
-# than one candidate.
+# pair of samples lies a moment apart, both see the same device, and the *ratio* within a pair scatters around 1,
+# although the times themselves went up for both. This is **interleaving**, and `measure_all` does it whenever it is
+# given more than one candidate.
 #
-# **Takeaway.** Median and p20 to p80 guard against outliers; interleaving guards against drift. A sceptic will ask for
-# both.
+# **Takeaway.** Median and p20 to p80 guard against outliers; interleaving guards against drift. A sceptic will ask
+# for both.
 
 # %% [markdown]
 # ## Three regimes
 #
 # Now that the clock is honest, what does it say? Take the cheapest model of a device that could possibly work. To run
-# a kernel costs a fixed time t₀, whatever it does. To move Q bytes takes Q/β, where β is the memory's bandwidth.
-# To do W FLOPs takes W/π, where π is the peak rate. The three overlap, so the slowest decides:
+# a kernel costs a fixed time t₀, whatever it does. To move Q bytes takes Q/β, where β is the memory's bandwidth. To
+# do W FLOPs takes W/π, where π is the peak rate. If the three overlap as well as they can, the slowest decides:
 #
 # $$t = \max\left(t_0,\ \frac{Q}{\beta},\ \frac{W}{\pi}\right)$$
 #
-# We call a step **overhead-bound**, **bandwidth-bound** or **compute-bound** after the term that wins. Three
-# unknowns, so three measurements are enough, each deep inside one regime: adding 1 to a single number, adding 1 to many
-# numbers in place, and a large product.
+# We call a step **overhead-bound**, **bandwidth-bound** or **compute-bound** after the term that wins. (Where they do
+# not overlap, as on a CPU that is its own host, they add up: to three times as much at most.) Three unknowns, so
+# three measurements are enough, each deep inside one regime: adding 1 to a single number, adding 1 to many numbers in
+# place, and a large product.
+#
+# Everything else is then a prediction. Adding 1 in place in fp32 reads 4 bytes and writes 4 for each element, so it
+# leaves the plateau where 8n/β = t₀. A product of n × n matrices does n³ work on n² data: on axes of elements and
+# time its line rises with slope 3/2, against slope 1 for the addition. How many elements can an addition have before
+# its size matters at all?
 
 
 # %%
@@ -268,12 +276,6 @@ fitted = {"launch_s": fit.launch_s, "bytes_per_s": fit.bytes_per_s, "fp32_flops_
 tables.table({"fitted": fitted}, columns=list(fitted))
 predict("an elementwise operation leaves the plateau at … elements", model=knee_overhead_bytes(fit) / 8)
 
-# %% [markdown]
-# That is the whole fit. Everything else is a prediction. Adding 1 in place in fp32 reads 4 bytes and writes 4 for each
-# element, so it leaves the plateau where 8n/β = t₀. A product of n × n matrices does n³ work on n² data: on axes of
-# elements and time its line rises with slope 3/2, against slope 1 for the elementwise one. How many elements can an
-# addition have before its size matters at all? (The box for your guess is above.)
-
 # %%
 sums, squares = [added(n) for n in ELEMENTS], [squared(n) for n in SIDES]
 doubled = leaves_plateau(ELEMENTS, [m.median_s for m in sums])  # twice the plateau, so twice the knee
@@ -284,20 +286,25 @@ models = {
     "model, elementwise": (ELEMENTS, [bound(m.work, fit).time_s for m in sums]),
     "model, matmul": (np.square(sides), [bound(costs.matmul(n, n, n, "fp32"), fit).time_s for n in sides]),
 }
-knees = {"elementwise leaves": knee_overhead_bytes(fit) / 8, "matmul leaves": matmul_leaves_overhead(fit, "fp32") ** 2}
+knees = {"knee, elementwise": knee_overhead_bytes(fit) / 8, "knee, matmul": matmul_leaves_overhead(fit, "fp32") ** 2}
 plots.curves(
     ELEMENTS, {"elementwise": sums, "matmul": (np.square(SIDES), squares)}, bounds=models, marks=knees,
-    key="three regimes", title="Three numbers predict the plateau, both slopes and both knees",
+    key="three regimes", title="Three numbers predict most of two curves",
     x="elements of one operand", y="time per call",
 )  # fmt: skip
 
 # %% [markdown]
-# Three numbers, and the model draws four slopes and two knees. Where do the points leave it? Look at the middle of
-# the elementwise line, between the knee and the largest sizes. On most machines some points lie *below* the model:
-# faster than the memory. The model may be crude, but nothing should beat a bound. A ratio on the wrong side of 1
+# Three numbers, and the model draws a plateau, two slopes and two knees. Where do the points leave it? The plateau of
+# the product does not lie on that of the addition. Our t₀ is an addition's, and a product goes through another
+# library: t₀ belongs to a call, and not only to a device.
+#
+# Look also at the middle of the elementwise line, between the knee and the largest sizes. On a CPU some points lie
+# *below* the model: faster than the memory. The model may be crude, but nothing should beat a bound. On a large GPU
+# none may do so, because what fits into its cache takes less than one t₀, and the launch hides it. Hidden or not, it
 # asks for an experiment, and the next section makes it.
 #
-# **Takeaway.** Measure t₀, β and π once, and the time of a new operation is a matter of counting its FLOPs and bytes.
+# **Takeaway.** Measure t₀, β and π once, and a bound on the time of a new operation is a matter of counting its FLOPs
+# and bytes.
 
 # %% [markdown]
 # ## A cache lies too
@@ -306,13 +313,13 @@ plots.curves(
 # from the second call on we time the cache and call it memory. The remedy is to **rotate**: as many buffers as no
 # cache can hold, one after the other, so that each is gone before its turn comes again.
 #
-# We add to a buffer that fits into the last-level cache, once over and over, once rotating. (On a GPU the launch would
-# hide the difference, so the calls are recorded as a graph and replayed.) The model knows one memory and expects no
-# difference.
+# We add to a buffer that fits into the last-level cache, once over and over, once rotating. (On a GPU the launch
+# would hide the difference, so the calls are recorded as a graph and replayed.) The model knows one memory and
+# expects no difference.
 
 # %%
-SMALL = size(cpu=2**18, gpu=2**22)  # elements of one buffer
-COPIES = int(max(8, 4 * (device.cache_bytes or 2**26) / (4 * SMALL)))  # together four times the cache
+SMALL = size(cpu=2**18, gpu=2**22)  # elements of one buffer, of four bytes each
+COPIES = max(8, int((device.cache_bytes or 2**26) / SMALL))  # together at least four times the cache
 clock = GraphClock(unroll=COPIES) if device.torch == "cuda" else "host"  # a launch takes longer than a cached buffer
 predict("one buffer, over and over, shows a bandwidth … times that of rotating buffers", unit="x", model=1.0)
 
@@ -329,9 +336,10 @@ rows = {m.name: m for m in (same, rotating)} | {f"one of {large.work.bytes / 2e6
 tables.table(rows, columns=["median_s", "bytes_per_s"])
 
 # %% [markdown]
-# The rotating buffers come close to the large one, which no cache can hold. The single small one is faster than the
-# memory by the ratio in the first table, and none of that speed belongs to the memory. This is why points of the
-# last figure dipped below the model: its β is the memory's, and they never went there.
+# The single small buffer beats the rotating ones by the ratio in the first table, and none of that speed belongs to
+# the memory. The rotating ones stay somewhat below the large buffer, which no cache can hold: a small buffer also
+# pays for starting and ending. This is why points of the last figure dipped below the model: its β is the memory's,
+# and they never went there.
 #
 # Which of the two numbers is right? Both: a kernel whose input was just written by the kernel before it finds it in
 # the cache, a step that walks through all its weights does not. What is wrong is to report the first and call it
@@ -344,15 +352,16 @@ tables.table(rows, columns=["median_s", "bytes_per_s"])
 # ## A whole step
 #
 # Now the thing itself: a training step of a small multilayer perceptron, forward, backward and update. It is a
-# sequence of kernels: a product per layer going forward and two coming back, with elementwise operations between
-# them. `costs.mlp_parts` lists each with its FLOPs and bytes. The device works them off one after another, while
-# the host prepares the next one, so for a step of kernels with work (Wᵢ, Qᵢ) the model says
+# sequence of kernels: a product per layer going forward and two coming back (one for the first layer), with
+# elementwise operations between them. `costs.mlp_parts` lists each with its FLOPs and bytes. The device works them
+# off one after another, while the host prepares the next one, so for a step of kernels with work (Wᵢ, Qᵢ) the model
+# says
 #
 # $$t = \max\left(\sum_i t_0,\ \sum_i \max\left(\frac{Q_i}{\beta}, \frac{W_i}{\pi}\right)\right)$$
 #
 # At batch 1 the first term should win: the device waits for the host. As the batch grows, the second catches up, and
-# from there on a larger batch costs more time. Up to that batch it is free. We call it the end of the overhead
-# regime, and read it off where the step takes twice as long as at batch 1.
+# from there on a larger batch costs more time. We read the end of the overhead regime off where the step takes twice
+# as long as at batch 1. Up to half of that batch a larger one is nearly free.
 
 
 # %%
@@ -380,7 +389,7 @@ report("the eager step takes twice as long as at batch 1 from batch … on", mea
 
 # %%
 modelled = {"model": [modelled_s(b) for b in BATCHES]}
-title, labels = "Up to its knee a larger batch is free", {"x": "batch", "y": "time per training step"}
+title, labels = "Up to its knee a larger batch is nearly free", {"x": "batch", "y": "time per training step"}
 plots.curves(BATCHES, steps, bounds=modelled, key="training step", title=title, **labels)
 
 listed, counted = costs.mlp(WIDTHS, 64, "fp32", training=True), count(makers["torch eager"](64))
@@ -389,27 +398,32 @@ tables.table(
 )
 
 # %% [markdown]
-# All three lines have the shape of the model: flat, then rising with the batch. They differ where the model is
-# silent. The eager step starts far above its sum of t₀: our t₀ is the price of one bare call, and a training step
-# pays for the autograd graph, the optimizer's bookkeeping and Python between the kernels as well. `torch.compile` was
-# given the loss only. It fuses kernels there, but the backward pass still goes through autograd, the optimizer through
-# Python, and each call first checks that the compiled code still applies. So it may win little at batch 1, or nothing.
-# JAX hands the device *one* program for the whole step. It starts lowest, and it leaves the plateau *earliest*,
-# because there is less overhead to hide in. At the largest batch the three approach each other: there the device is
-# the limit, and no compiler makes a matrix product cheaper than its FLOPs.
+# The shape is the model's: flat, then rising with the batch. The lines differ where the model is silent. The eager
+# step starts far above its sum of t₀: our t₀ is the price of one bare call, and a training step pays for the autograd
+# graph, the optimizer's bookkeeping and Python between the kernels as well.
 #
-# Did the model list the right kernels? The table counts those of the eager step, without a clock: FLOPs and bytes
-# agree, while the optimizer launches a few kernels more than the one that the list has.
+# `torch.compile` was given the loss. It compiles the loss's forward *and* backward pass, but as two programs. Between
+# them stand autograd and the gradients, after them the optimizer in Python, and before each call a check that the
+# compiled code still applies. We also asked for one program for all batches (`dynamic=True`), which forgoes what a
+# fixed shape allows. So it may win little at batch 1, or nothing. JAX hands the device *one* program for the whole
+# step. It starts lowest, even below the model, because one program is no sum of launches; and it leaves its plateau
+# *earliest*, because there is less overhead to hide in. At the largest batch the three come close; what is left is
+# how well each library's kernels fit these shapes, and how far narrow layers stay below a π that was measured at a
+# large square.
 #
-# **Takeaway.** Below its knee a step costs the same at any batch: the device idles. Find the knee before you buy a
-# faster device, which would only idle more.
+# Did the model list the right kernels? The table counts those of the eager step, without a clock. FLOPs and bytes
+# agree. The extra launches are autograd's, which starts from a gradient of one, and on a CPU the optimizer's, one for
+# each parameter.
+#
+# **Takeaway.** Below its knee a step costs the same at any batch: the arithmetic units idle. Find the knee before you
+# buy a faster device, which would only idle more.
 
 # %% [markdown]
 # ## Drag the regimes
 #
-# The model has three numbers and one size. Start from this device, then drag: halve the overhead and watch the
-# plateau sink; multiply the peak by ten and see how few products gain from it. Which slider moves the knee between
-# bandwidth and arithmetic? Which does not?
+# The model has three numbers and one size. Start from this device, then drag. Halve the overhead and watch the
+# plateau sink. Multiply the peak by ten: which sizes gain, and when does a stretch of bandwidth appear? Then choose
+# the addition: does the peak matter at all?
 
 # %%
 widgets.regimes(fit)
@@ -418,10 +432,10 @@ widgets.regimes(fit)
 # ## What we learned
 #
 # 1. A call returns when the work is accepted. Wait for the result, or time nothing but the asking.
-# 2. The first call measures the compiler: report it apart.
+# 2. The first call measures compiling and loading: report it apart.
 # 3. Median and p20 to p80 survive outliers; interleaving survives drift; rotation survives caches.
 # 4. t = max(t₀, Q/β, W/π): three measured numbers say in which regime a step is before it runs.
-# 5. Below the knee a larger batch is free. Above it, time is work.
+# 5. Below the knee a larger batch is nearly free. Above it, time is work.
 
 # %% [markdown]
 # ## Go further

@@ -31,6 +31,7 @@ if "google.colab" in sys.modules:
 import jax
 import jax.numpy as jnp
 import torch
+import torch.nn.functional as F
 
 from rooflab import (
     bound,
@@ -54,7 +55,7 @@ device = open_unit("s1_measurement/u2_roofline", needs=("torch", "jax"))
 
 # %%
 FORMATS = [fmt for fmt in ("fp64", "fp32", "tf32", "bf16", "fp8") if device.supports(fmt)]
-BYTES = size(cpu=[4**i for i in range(6, 14)], gpu=[4**i for i in range(7, 17)])  # buffers of the sweep
+BYTES = size(cpu=[4**i for i in range(6, 14)] + [2**27], gpu=[4**i for i in range(7, 17)])  # buffers of the sweep
 SIDES = size(cpu=[64, 128, 256, 512, 1024], gpu=[256, 512, 1024, 2048, 4096, 8192])  # matrix products
 N = size(cpu=3072, gpu=16384)  # rows and columns of the large arrays
 DTYPE = size(cpu="fp32", gpu="bf16")  # the format of all operations below
@@ -68,8 +69,8 @@ FLOAT = {"torch": size(cpu=torch.float32, gpu=torch.bfloat16), "JAX": size(cpu=j
 # promises both. We trust measurements.
 #
 # For β we do as little arithmetic as possible: we copy, or add 1 in place, buffers of growing size. Each byte is read
-# once and written once. Small buffers are all overhead, those in the middle live in a cache, and only the right end of
-# the curve shows the memory. How much faster than memory does the best cache look?
+# once and written once. Small buffers are all overhead, those in the middle live in a cache, and only the right end
+# of the curve shows the memory. How much faster than memory does the best cache look?
 
 # %%
 roof = measured_ceilings(device, fresh=True)  # measured now, and kept with the date for others to use
@@ -104,30 +105,30 @@ plots.curves(
 
 # %% [markdown]
 # The curve rises while the overhead shrinks beside the work, stands high where a cache holds the buffer, and falls to
-# β. On a CPU the copy lies below the addition in place, although both move the same bytes *by our count*. A CPU
-# reads a line of memory before it overwrites part of it (**write-allocate**), so the copy moves three bytes for every
-# two that we count. The addition has read its line anyway.
+# β. At the right end, on a CPU, the copy lies below the addition in place, although both move the same bytes *by our
+# count*. A CPU reads a line of memory before it overwrites part of it (**write-allocate**), so the copy moves three
+# bytes for every two that we count. The addition has read its line anyway.
 #
 # For π we multiply matrices, in each format that the device has. On a GPU each product is timed alone, between two
-# events and with flushed caches. Products back to back would heat the chip until it lowers its clock, and we would
-# measure its power supply.
+# events and with flushed caches. Products back to back draw more power than the chip may. It lowers its clock, and we
+# would measure its power limit.
 
 # %%
 products = {fmt: [matmul_rate(device, fmt, n) for n in SIDES] for fmt in FORMATS}
 plots.curves(
-    SIDES, products, attribute="flops_per_s", unit="FLOP/s", key="matmul sweep",
-    title="Only large products reach the peak of their format", x="side n of the matrices", y="rate",
+    SIDES, products, attribute="flops_per_s", unit="FLOP/s", key="matmul sweep", x="side n of the matrices", y="FLOP/s",
+    bounds={f"π, {DTYPE}": [roof.rate(DTYPE)] * len(SIDES)}, title="Only large products reach the peak of their format",
 )  # fmt: skip
 
 # %%
 show_ceilings(roof, device)
 
 # %% [markdown]
-# Where there is a datasheet, we reach a part of it and never the whole. The peak of a format assumes the highest
-# clock, and a chip at full load lowers its clock to stay within its power. The peak also assumes that every unit works
-# in every cycle, while a real product has edges, and starts and ends. The memory loses a few percent to refreshing
-# and to turning between reads and writes. From here on, π and β are the *measured* ones: a kernel should be compared
-# with what this device does on its best day, not with a promise.
+# Where there is a datasheet, we reach a part of it and never the whole. The peak of a format assumes the boost clock,
+# and a chip at full load lowers its clock to stay within its power. The peak also assumes that every unit works in
+# every cycle, while a real product has edges, and starts and ends. The memory loses a part to refreshing and to
+# turning between reads and writes. From here on, π and β are the *measured* ones: a kernel should be compared with
+# what this device does on its best day, not with a promise.
 #
 # **Takeaway.** Two numbers describe a device. Measure them with work that does nothing else, at sizes that leave
 # overhead and caches behind.
@@ -145,10 +146,10 @@ show_ceilings(roof, device)
 #
 # Let s be the bytes of a number. `axpy` (y ← ax + y) does 2 FLOPs for each 3s bytes: I = 2/(3s). A sum does one for
 # each s bytes. Softmax does about five and layer norm about seven for each 2s, GELU about five. A matrix-vector
-# product uses each weight once: 2 FLOPs for s bytes. None of these depends on the size. Only two operations reuse what
-# they read. The product of two n × n matrices does 2n³ FLOPs on 3n² numbers: I = 2n/(3s). Attention over L positions,
-# if the scores never go to memory, does about 4L²d on 4Ld numbers per head: I = L/s. These two can be made as intense
-# as we like.
+# product uses each weight once: 2 FLOPs for s bytes. None of these depends on the size. In only two operations does
+# reuse grow with the size. The product of two n × n matrices does 2n³ FLOPs on 3n² numbers: I = 2n/(3s). Attention
+# over L positions, if the scores never go to memory, does about 4L²d on 4Ld numbers per head: I = L/s. These two can
+# be made as intense as we like, as long as the pieces that are reused fit on the chip.
 
 # %%
 TINY, SMALL, MEDIUM, LARGE = size(cpu=(16, 192, 768, 1536), gpu=(128, 512, 2048, 8192))  # sides of four products
@@ -174,7 +175,7 @@ def random(*shape):
     return torch.randn(shape, device=device.torch, dtype=FLOAT["torch"])
 
 
-x, y, gain, bias, F = random(N, N), random(N, N), random(N), random(N), torch.nn.functional
+x, y, gain, bias = random(N, N), random(N, N), random(N), random(N)
 squares = {name: (random(n, n), random(n, n)) for name, n in sides.items()}
 heads = {name: [random(2, 8, n, 64) for _ in "qkv"] for name, n in lengths.items()}
 calls = {
@@ -202,15 +203,16 @@ report(
 tables.table(rows, columns=list(rows["axpy"]), caption=f"ridge point in {DTYPE}: {roof.ridge(DTYPE):.3g} FLOP/byte")
 
 # %% [markdown]
-# The counted columns come from the framework itself: `count` runs the call once, sees each operation pass, and adds
-# up FLOPs and bytes. Where they agree, the derivation holds. Where they differ, one side knows something that the
-# other does not: look which.
+# Which operations ran, on which shapes, and how many bytes they touch comes from the framework: `count` runs the call
+# once and sees each operation pass. How many FLOPs a softmax has, it does not say. For softmax, layer norm and GELU
+# both columns use our convention, and their agreement proves only that one kernel ran.
 #
-# Note the last column. An operation to the left of the ridge is not always bound by bandwidth, for there is a third
-# limit that intensity does not see. The tiny product is over before the next call can be launched.
+# Note the last column. An operation to the left of the ridge is not always bound by bandwidth, nor one to the right
+# by arithmetic, for there is a third limit that intensity does not see. The tiny product is over before the next call
+# can be launched.
 #
-# **Takeaway.** Intensity is a property of the operation, the ridge point one of the device. Reuse makes intensity, and
-# only products and attention reuse what they read.
+# **Takeaway.** Intensity is a property of the operation, the ridge point one of the device. Reuse makes intensity,
+# and only in products and attention does it grow with the size.
 
 # %% [markdown]
 # ## The picture
@@ -221,12 +223,17 @@ tables.table(rows, columns=list(rows["axpy"]), caption=f"ridge point in {DTYPE}:
 
 # %%
 measured = {name: measure(call, works[name], name=name, budget_s=0.25, min_samples=5) for name, call in calls.items()}
-plots.roofline(roof, measured, key="roofline", title="What each operation could reach, and what it does reach")
+title = "What each operation could reach, and what it does reach"
+plots.roofline(roof, measured, key="roofline", title=title, launches=lambda n: costs.matmul(n, n, n, DTYPE))
 
 # %% [markdown]
-# Hollow points lie on the roof: the model. Solid ones are measured. Grey ones are the recorded device, under its own
-# grey roof: the same operations, the same order from left to right, at rates that are orders of magnitude apart. The
-# picture is a property of the operations more than of the device.
+# Hollow points are the model: on the roof, or below it where the launch decides. The dotted line at the right is that
+# third roof, for square products that take one launch. Solid points are measured. Grey ones, unless this *is* the
+# recorded device, are that device's, in its own format and at its larger sizes: the same order from left to right, at
+# rates that are orders of magnitude apart. The picture is a property of the operations more than of the device.
+#
+# One roof is missing. The flat one is that of the matrix units, and an exponential does not run there. Operations
+# that are not products have a lower one of their own, and the next section runs into it.
 #
 # The same in numbers, with JAX beside torch. `jax.jit` compiles each function to a program of its own. We hand it its
 # arrays as arguments; had it found them as constants, it would have computed the result once, while compiling.
@@ -252,7 +259,7 @@ programs = {
 rows = {}
 for name, (function, *arrays) in programs.items():
     program = jax.jit(function)
-    jitted = measure(lambda: program(*arrays), works[name], name=name, budget_s=0.25, min_samples=5)  # noqa: B023
+    jitted = measure(lambda p=program, a=arrays: p(*a), works[name], name=name, budget_s=0.25, min_samples=5)
     best_s, torch_s = bound(works[name], roof).time_s, measured[name].median_s
     rows[name] = {"bound_s": best_s, "torch_s": torch_s, "JAX_s": jitted.median_s,
                   "torch / bound": torch_s / best_s, "JAX / bound": jitted.median_s / best_s}  # fmt: skip
@@ -268,105 +275,134 @@ tables.table(rows, columns=list(rows["axpy"]))
 # %% [markdown]
 # ## Those that fall short
 #
-# Four causes account for most of the distance. For each there is an experiment that removes the cause and leaves the
-# rest as it is. We describe all four, guess, and then measure.
+# Four causes are common enough to look for first. For each there is an experiment that removes the cause and leaves
+# the rest as it is. We describe all four, guess, and then measure.
 #
-# **Allocation.** Softmax returns a *new* array. A GPU's allocator keeps freed memory and hands it out again at once. On
-# a CPU a large array comes from the operating system, page by page, each page cleared before we get it. So we write the
-# same softmax into an array that is there already. The bytes that the model counts are the same: it expects no change.
+# **Allocation.** Softmax returns a *new* array. A GPU's allocator keeps freed memory and hands it out again at once.
+# On a CPU a large array comes from the operating system, page by page, each page cleared before we get it. So we
+# write the same softmax into an array that is there already. The bytes that the model counts are the same: it expects
+# no change.
 #
 # **Overhead.** The tiny product lies far below the roof. If the launch is to blame, then many products in *one* call
 # must come at nearly the price of their work alone. We run 256 of them, as a loop and as one batched call.
 #
-# **Waste.** A kernel may move more bytes than it uses. Memory is not read by the number. It comes in lines: 64 bytes on
-# most CPUs, sectors of 32 bytes on NVIDIA's GPUs. We add 1 to every eighth number of a buffer. That is an eighth of the
-# work and an eighth of the bytes *used*, so a bound from used bytes promises an eighth of the time.
+# **Waste.** A kernel may move more bytes than it uses. Memory is not read by the number. It comes in lines: 64 bytes
+# on most CPUs, sectors of 32 bytes on NVIDIA's GPUs. We add 1 to every eighth number of a buffer. That is an eighth
+# of the work and an eighth of the bytes *used*, so a bound from used bytes promises an eighth of the time.
 #
 # **Chains.** An eager framework runs one kernel for each operation, and each reads its input from memory and writes
 # its output back. The chain x·σ(x) + x/2 is four kernels, with several times the traffic of one that reads x once. A
-# compiler fuses them. If traffic is the cause, the gain must be the ratio of the bytes.
+# compiler fuses them. If traffic is the cause, the gain must be the ratio of the bytes. (Both chains write into
+# arrays that are there already: allocation has had its turn.)
 
 
 # %%
-def chain(x):
-    return x * torch.sigmoid(x) + 0.5 * x
+given, u, v = (torch.empty_like(x) for _ in range(3))
+
+
+def eager_chain():
+    torch.sigmoid(x, out=given)
+    torch.mul(x, given, out=u)
+    torch.mul(x, 0.5, out=v)
+    return torch.add(u, v, out=given)
 
 
 batch, loop = random(256, TINY, TINY), 256 * works["matmul, tiny"]
 one_call = costs.matmul(TINY, TINY, TINY, DTYPE, batch=256)
-eager, fused = count(lambda: chain(x)), costs.elementwise(N * N, dtype=DTYPE, flops_per_element=4)
+eager, fused = count(eager_chain), costs.elementwise(N * N, dtype=DTYPE, flops_per_element=4)
+speedup = bound(loop, roof).time_s / bound(one_call, roof).time_s
 predict("softmax into a new array takes … times as long as into a given one", unit="x", model=1.0)
-gain = bound(loop, roof).time_s / bound(one_call, roof).time_s
-predict("a loop over tiny products takes … times as long as one batched call", unit="x", model=gain)
+predict("a loop over tiny products takes … times as long as one batched call", unit="x", model=speedup)
 predict("adding 1 to every eighth number takes … times as long as to all", unit="x", model=1 / 8)
 predict("fusing the chain makes it … times as fast", unit="x", model=eager.bytes / fused.bytes)
 
 # %%
-given, buffer = torch.empty_like(x), torch.ones(size(cpu=2**25, gpu=2**29), device=device.torch)
-made = measure_all({"new": lambda: x.softmax(-1), "given": lambda: torch.softmax(x, -1, out=given)}, min_samples=5)
+into = {"new": lambda: x.softmax(-1), "given": lambda: torch.softmax(x, -1, out=given)}
+made = measure_all(into | {"exp alone": lambda: torch.exp(x, out=given)}, works["softmax"], min_samples=5)
 tiny = measure_all({"loop": lambda: [m @ m for m in batch], "one call": lambda: batch @ batch})
 report("softmax into a new array takes … times as long as into a given one", made["new"] / made["given"])
 report("a loop over tiny products takes … times as long as one batched call", tiny["loop"] / tiny["one call"])
+tables.table(made, columns=["median_s", "bytes_per_s"], caption=f"memory: {roof.bytes_per_s / 1e9:,.0f} GB/s")
 
 # %% [markdown]
 # The first table says what a new array costs *here*. JAX arrays are immutable, so a JAX function always makes a new
-# one, unless its argument is given away, as in the sweep at the beginning. There JAX kept up with torch. And if the
-# softmax into a given array is still far above its bound, look at what we counted: an exponential as *one* FLOP. It is
-# many instructions, and on a CPU they may take longer than the memory does.
+# one, unless its argument is given away, as in the sweep at the beginning.
 #
-# The second says how much of a tiny product is launch. If the gain falls short of the model's, the single call is
-# dearer than the model thinks: to walk through a batch of tiny matrices is not free either.
+# The last table goes on with what is left. It shows the softmax into a given array beside nothing but an exponential
+# of the same array. Where the two take nearly the same time, as on a CPU, the exponential is the limit: we counted it
+# as *one* FLOP, and it is many instructions. Where the exponential runs at the memory's speed, as on a large GPU,
+# something else holds the softmax back. It shares it with the layer norm, which has no exponential: both wait for a
+# sum over the row before they can write its first result.
+#
+# The second table says how much of a tiny product is launch. Both its times may be larger than the model's, since our
+# t₀ is an addition's; the *ratio* can agree when neither time does.
 
 # %%
+buffer = torch.ones(size(cpu=2**25, gpu=2**29), device=device.torch)
 every = measure_all({"all": lambda: buffer.add_(1), "eighth": lambda: buffer[::8].add_(1)}, min_samples=5)
 report("adding 1 to every eighth number takes … times as long as to all", every["eighth"] / every["all"])
 
 # %% [markdown]
-# Eight times less work, and the time hardly changes. The count of *used* bytes was the wrong count. A kernel in
-# Triton's interpreter can show the right one, without a clock: each load and store notes the 32-byte sectors that it
-# touches.
+# Eight times less work, and the time hardly changes. The count of *used* bytes was the wrong count. The right one
+# counts the sectors that are touched, and it takes no clock: `moved` works it out from the addresses. Where Triton's
+# interpreter runs, a real kernel is counted beside it, load by load and store by store.
 
 # %%
+few, traffic = torch.ones(2**13), {}
+
+
+def moved(step, sector=32):
+    """Bytes of the sectors that hold every step-th number in fp32, read and written."""
+    return 2 * sector * len({4 * i // sector for i in range(0, len(few), step)})
+
+
+for step in (1, 2, 4, 8, 16):
+    traffic[f"every {step}"] = {
+        "bytes_used": 2 * 4 * len(few[::step]),
+        "bytes_moved": moved(step),
+        "counted_bytes_moved": None,
+    }
 try:
     import triton
     import triton.language as tl
 
     @triton.jit
-    def add_one(x, n, every: tl.constexpr, BLOCK: tl.constexpr):
-        i = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)) * every
+    def add_one(x, n, step: tl.constexpr, BLOCK: tl.constexpr):
+        i = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)) * step
         tl.store(x + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
 
-    few, traffic = torch.ones(2**13), {}
     for step in (1, 2, 4, 8, 16):
-        used = few.numel() // step
-        traffic[f"every {step}"] = count(lambda s=step, u=used: add_one[(-(-u // 256),)](few, few.numel(), s, 256))
-    tables.table(traffic, columns=["bytes", "bytes_moved", "moved_per_used"], caption="8,192 numbers in fp32")
+        kernel = count(lambda s=step: add_one[(len(few) // s // 256,)](few, len(few), s, 256))
+        traffic[f"every {step}"]["counted_bytes_moved"] = kernel.bytes_moved
 except (ImportError, RuntimeError) as reason:
-    print(f"Not counted here: {reason}")
+    print(f"No kernel is counted here. {reason}")
+tables.table(traffic, columns=list(traffic["every 1"]), caption="adding 1 to 8,192 numbers in fp32")
 
 # %% [markdown]
 # Up to the width of a sector, every number that we skip is moved all the same. Past it, whole sectors stay untouched
 # and the waste stops growing. A CPU's line is twice as wide. The true intensity divides by the bytes *moved*, and the
-# point slides to the left until it lies under the slope again.
+# point slides to the left until it lies on the slope again.
 #
 # Now the chain: its four kernels as the framework ran them, and the same chain compiled to one.
 
 # %%
-compiled, work_of = torch.compile(chain), {"eager": eager, "compiled": fused}
-chains = measure_all({"eager": lambda: chain(x), "compiled": lambda: compiled(x)}, work_of, min_samples=5)
+compiled = torch.compile(lambda x, out: out.copy_(x * torch.sigmoid(x) + 0.5 * x))
+chains = measure_all({"eager": eager_chain, "compiled": lambda: compiled(x, given)}, min_samples=5)
 report("fusing the chain makes it … times as fast", chains["eager"] / chains["compiled"])
 tables.table({kernel["name"]: kernel for kernel in eager.rows()}, columns=["launches", "flops", "bytes"])
 
 # %% [markdown]
+# Where the gain falls short of the bytes, the one kernel has met another limit: on a CPU the exponential in σ.
+#
 # **Takeaway.** Below the roof, ask four questions. Is it the launch? Is it the allocation? Are more bytes moved than
 # used? Are there more kernels than needed? Each has an experiment that removes the cause and watches the time.
 
 # %% [markdown]
 # ## Moving a point
 #
-# An operation that lies under the slope gets faster only if it moves: by more FLOPs for the same bytes, or by fewer
+# An operation that lies *on* the slope gets faster only if it moves: by more FLOPs for the same bytes, or by fewer
 # bytes for the same FLOPs. Fusing did the second. A smaller number format does it too, and raises the flat roof
-# besides.
+# besides: half the bytes for each number, so half the time on the slope.
 #
 # The first is what batching does. A matrix-vector product reads each weight for one multiplication. With a batch of b
 # vectors it is read once for b of them, so that I ≈ 2b/s until the vectors weigh as much as the matrix. A language
@@ -374,48 +410,49 @@ tables.table({kernel["name"]: kernel for kernel in eager.rows()}, columns=["laun
 
 
 # %%
-def product(b):
-    return costs.matmul(b, N, N, DTYPE)
-
-
+product = lambda b: costs.matmul(b, N, N, DTYPE)  # noqa: E731
+vectors = {f"batch {2**i:,}": random(2**i, N) for i in range(0, size(cpu=9, gpu=15), size(cpu=1, gpu=2))}
+wide, wide_vector = (t.to(size(cpu=torch.float64, gpu=torch.float32)) for t in (x, gain))
 ridge_batch = next(b for b in range(1, 10**5) if product(b).intensity >= roof.ridge(DTYPE))
 predict("a batch of … brings the product of vectors with a matrix to the ridge", model=ridge_batch)
+predict("in half the format the matrix-vector product is … times as fast", unit="x", model=2.0)
 
 # %%
-vectors = {f"batch {4**i:,}": random(4**i, N) for i in range(size(cpu=5, gpu=8))}
 moving = {name: measure(lambda v=v: v @ x, product(len(v)), min_samples=5) for name, v in vectors.items()}
-plots.roofline(roof, moving, key="batches", title="A batch moves the point from the slope to the flat roof")
-best = max(m.flops_per_s for m in moving.values())
-reached = next(len(vectors[name]) for name, m in moving.items() if m.flops_per_s >= 0.7 * best)
+reached = next((len(vectors[b]) for b, m in moving.items() if m.flops_per_s > 0.7 * roof.rate(DTYPE)), N)
+halved = measure_all({"wide": lambda: wide @ wide_vector, "half": lambda: x @ gain}, min_samples=5)
 report("a batch of … brings the product of vectors with a matrix to the ridge", reached)
+report("in half the format the matrix-vector product is … times as fast", halved["wide"] / halved["half"])
+plots.roofline(roof, moving, key="batches", title="A batch moves the point from the slope to the flat roof")
 
 # %% [markdown]
-# (Measured is the first batch of the sweep that reaches seven tenths of the highest rate.) To the left of the ridge
+# (Measured is the first batch of the sweep that reaches seven tenths of π.) To the left of the ridge
 # the model gives all batches the *same time*: the time to read the matrix. Each vector more is free, which is why a
-# server gathers requests before it multiplies. Do the solid points agree? Where one falls behind its hollow twin, the
-# library chose a kernel that was made for other shapes: thin matrices are the ones that libraries tune last, and here
-# is something left to win.
+# server gathers requests before it multiplies. Do the solid points agree? Where a thin batch falls behind its hollow
+# twin, the library has no kernel for it, and here is something left to win. Where a thick one does on a GPU, it is
+# power: π was measured one product at a time, and these run back to back.
 #
-# **Takeaway.** To move a point is the only way to make a bandwidth-bound operation faster: batch, fuse, or shrink the
-# numbers.
+# **Takeaway.** On the slope only moving helps: batch, fuse, or shrink the numbers.
 
 # %% [markdown]
 # ## Other chips
 #
-# Nothing in the picture is special to this device. Given two rows of a datasheet we can redo it for any chip. The ridge
-# points of the table, in the dense rate of bf16, differ by less than one would think: in ten years the ceilings rose by
-# orders of magnitude, and rose together. The two lines are products of a batch of 16 and of 400 vectors with a square
-# matrix of 8,192 rows. A chip whose bar ends left of a line is bound by arithmetic there, one whose bar reaches past it
-# by bandwidth. A batch of 16 is bound by bandwidth on all of them. A batch of 400 is not so clear: the same program,
-# with the same bytes and the same FLOPs, wants a faster memory on one chip and faster units on another. So "is it
-# memory-bound?" is no question about a program. It is a question about a program and a chip.
+# Nothing in the picture is special to this device. Given two rows of a datasheet we can redo it for any chip. The
+# ridge points of the table, in the dense rate of bf16, lie closer together than the rates behind them: who builds
+# faster units must buy faster memory. But units have had the lead, as the H100 beside the A100 shows. The two lines
+# are products of a batch of 16 and of 400 vectors with a square matrix of 8,192 rows. A chip whose bar ends left of a
+# line is bound by arithmetic there, one whose bar reaches past it by bandwidth. A batch of 16 is bound by bandwidth
+# on all of them. A batch of 400 is not so clear: the same program, with the same bytes and the same FLOPs, wants a
+# faster memory on one chip and faster units on another. So "is it memory-bound?" is no question about a program. It
+# is a question about a program and a chip.
 #
 # Below the figure is an explorer. Pick a chip, a format and sizes, and drag. Find a layer norm that is bound by
-# arithmetic (there is none). Find the batch at which the product flips, then choose fp8 and see where it flips now.
+# arithmetic (one chip and one format do it: whose fp64 was given up?). Find the batch at which the product flips,
+# then choose fp8 and see where it flips now.
 
 # %%
 SHOWN = ["a100-sxm4-80gb", "h100-sxm", "h200", "b200", "mi300x", "mi355x", "tpu-v5e", "tpu-v6e", "tpu7x", "gaudi3",
-         "trainium2", "rtx-4090", "m3-ultra"]  # fmt: skip
+         "trainium2", "rtx-4090"]  # fmt: skip
 rows_of = {row.id: row for row in specs.chips()}
 chosen = {rows_of[name].name: rows_of[name] for name in SHOWN if "bf16" in rows_of[name].flops_per_s}
 decode, prefill = costs.matmul(16, 8192, 8192, "bf16"), costs.matmul(400, 8192, 8192, "bf16")
@@ -432,8 +469,9 @@ widgets.roofline(roof)
 # 1. Two measured ceilings, β and π, describe a device; their ratio is its ridge point.
 # 2. W/Q describes an operation. Left of the ridge memory is the limit, right of it arithmetic.
 # 3. The bound is max(t₀, Q/β, W/π): a minute on paper, for any operation on any chip.
-# 4. Below the bound look for launches, wasted bytes and unfused kernels, and prove the cause by removing it.
-# 5. Batching, fusing and smaller formats move the point. Nothing else makes a bandwidth-bound operation faster.
+# 4. Below the roof look for launches, allocation, wasted bytes and unfused kernels, and prove the cause by removing
+#    it.
+# 5. On the slope move the point: batch, fuse, shrink.
 
 # %% [markdown]
 # ## Go further

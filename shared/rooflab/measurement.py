@@ -26,6 +26,7 @@ from .shortage import clear_shortage
 __all__ = ["Measurement", "Ratio", "measure", "measure_all", "median_interval", "quantile"]
 
 SAMPLE_S = 1e-3  # a sample lasts at least this long, so that reading the clock is no part of it
+_turns = count(1)
 AHEAD = 8  # samples that a device may have queued
 MOST_CALLS = 2**14  # calls in a sample, however short they are
 SURE = 6  # the fewest samples whose median has a 95 % interval
@@ -132,7 +133,8 @@ def measure_all(
                     candidate.sample()
         for candidate in prepared:
             candidate.read(0)
-    return {c.name: _finish(c, ticker, settle, cold) for c in prepared}
+    turn = next(_turns)
+    return {c.name: _finish(c, ticker, settle, cold, turn) for c in prepared}
 
 
 def _check(
@@ -240,7 +242,7 @@ def _all_settled(candidates: Sequence[_Candidate], within: float, done: int) -> 
     return all(c.settled(within) for c in candidates)
 
 
-def _finish(candidate: _Candidate, clock: Clock, settle: float, cold: bool) -> Measurement:
+def _finish(candidate: _Candidate, clock: Clock, settle: float, cold: bool, turn: int) -> Measurement:
     from .device import find_device
 
     if min(candidate.times_s) <= 0:
@@ -249,7 +251,7 @@ def _finish(candidate: _Candidate, clock: Clock, settle: float, cold: bool) -> M
     device = find_device()
     env = {"device": device.name, **device.versions}
     return Measurement(candidate.name, tuple(candidate.times_s), candidate.calls, candidate.first_call_s,
-                       settle <= 0 or candidate.settled(settle), candidate.work, clock.name, cold, env)  # fmt: skip
+                       settle <= 0 or candidate.settled(settle), candidate.work, clock.name, cold, turn, env)  # fmt: skip
 
 
 @contextmanager

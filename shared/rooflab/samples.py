@@ -84,6 +84,7 @@ class Measurement:
         settled: whether the median's 95 % interval became as narrow as asked before the time was up.
         work: what one call must do, when given.
         clock: "host", "events" or "graph".
+        turn: number of the run in which it was interleaved with others; samples are paired within a run only.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Measurement:
     work: Work | None = None
     clock: str = "host"
     cold: bool = False
+    turn: int = 0
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -152,9 +154,10 @@ class Measurement:
         return self.work
 
     def __truediv__(self, other: Measurement) -> Ratio:
-        if len(self.times_s) == len(other.times_s):
+        if self.turn and self.turn == other.turn:
             return Ratio([a / b for a, b in zip(self.times_s, other.times_s, strict=True)])
-        return Ratio([self.p20_s / other.median_s, self.median_s / other.median_s, self.p80_s / other.median_s])
+        # Of different runs no sample belongs to another: each is set against the other's median.
+        return Ratio([time_s / other.median_s for time_s in self.times_s])
 
     def __repr__(self) -> str:
         band = f"{format_si(self.p20_s, 's')} to {format_si(self.p80_s, 's')}"

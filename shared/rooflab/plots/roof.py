@@ -9,7 +9,7 @@ Under the roof. Roofline: 100 GB/s; fp32 1 TFLOP/s, ridge 10 FLOP/byte. 1 mm: in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ def roofline(
     formats: Sequence[str] | None = None,
     key: str = "",
     span: tuple[float, float] | None = None,
+    launches: Callable[[int], Work] | None = None,
 ) -> None:
     """Show operations under the roof: predicted hollow, measured solid, recorded grey; numbered, named at the right.
 
@@ -66,6 +67,7 @@ def roofline(
         formats: roofs to draw; default: those that the points use.
         key: under which the picture is logged; the reference record's points and roof of that key are drawn in grey.
         span: intensities to draw, in FLOP/byte; default: what the points need.
+        launches: size to the work of one launch; its roof of launches is dotted, where that is the lowest.
     """
     works = {name: _work(point) for name, point in points.items()}
     used = list(dict.fromkeys(work.dtype for work in works.values()))
@@ -86,6 +88,8 @@ def roofline(
         if there:
             draw_roof(ax, Ceilings.from_dict(there["ceilings"]), there["formats"], span, color=RECORDED["color"])
         draw_roof(ax, ceilings, formats, span)
+        if launches is not None:
+            _draw_launches(ax, ceilings, launches)
         low, high = _heights(ax, ceilings, points, works, others)
         ax.set(xlim=span, ylim=(low, high))
         dots = _Dots(span, (low, high))
@@ -96,6 +100,15 @@ def roofline(
         dots.number_all(ax)
         _key(ax, points, f"grey: {short_name(reference() or {})}" if there else "")
         ax.figure.alt = " ".join(alt)
+
+
+def _draw_launches(ax: Any, ceilings: Ceilings, work_of: Callable[[int], Work]) -> None:
+    """The rate that a launch allows, over the intensities of a work that grows: FLOPs over t0, up to the other roofs."""
+    works = [work_of(n) for n in dict.fromkeys(np.geomspace(2, 1e5, 300).astype(int).tolist())]
+    bound_here = [work for work in works if bound(work, ceilings).regime == "overhead"]
+    if bound_here:
+        rates = [bound(work, ceilings).flops_per_s for work in bound_here]
+        ax.plot([work.intensity for work in bound_here], rates, color="#333333", linewidth=1, linestyle=":", zorder=1)
 
 
 def _heights(
