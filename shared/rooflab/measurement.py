@@ -250,8 +250,9 @@ def _finish(candidate: _Candidate, clock: Clock, settle: float, cold: bool, turn
                            f"(resolution {clock.resolution_s:g} s); pass a larger calls=.")  # fmt: skip
     device = find_device()
     env = {"device": device.name, **device.versions}
-    return Measurement(candidate.name, tuple(candidate.times_s), candidate.calls, candidate.first_call_s,
-                       settle <= 0 or candidate.settled(settle), candidate.work, clock.name, cold, turn, env)  # fmt: skip
+    settled = settle <= 0 or candidate.settled(settle)
+    return Measurement(candidate.name, tuple(candidate.times_s), candidate.calls, candidate.first_call_s, settled,
+                       candidate.work, clock.name, cold, turn, env)  # fmt: skip
 
 
 @contextmanager

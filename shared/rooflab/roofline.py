@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -83,6 +83,16 @@ class Ceilings:
     def ridge(self, dtype: str) -> float:
         """Return the ridge point pi / beta in FLOP/byte: the intensity above which arithmetic is the limit."""
         return self.rate(dtype) / self.bytes_per_s
+
+    def raised(self, *, bytes_per_s: float = 0.0, flops_per_s: Mapping[str, float] | None = None) -> Ceilings:
+        """Return these ceilings, raised to what was reached: a ceiling that a measurement breaks through was none.
+
+        Args:
+            bytes_per_s: a bandwidth that was reached with data beyond all caches.
+            flops_per_s: rates that were reached, by format.
+        """
+        rates = {name: max(rate, (flops_per_s or {}).get(name, 0.0)) for name, rate in self.flops_per_s.items()}
+        return replace(self, bytes_per_s=max(self.bytes_per_s, bytes_per_s), flops_per_s=rates)
 
     @classmethod
     def of_chip(cls, chip: Chip) -> Ceilings:

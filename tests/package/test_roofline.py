@@ -199,3 +199,11 @@ class TestFit:
     ) -> None:
         with pytest.raises(ValueError, match="measure a larger one"):
             fit_three(tiny, large, product, dtype="fp32")
+
+
+def test_a_ceiling_that_was_broken_through_is_raised():
+    roof = Ceilings(1e10, {"fp32": 1e12, "bf16": 2e12}, launch_s=1e-6, label="x")
+    raised = roof.raised(bytes_per_s=2e10, flops_per_s={"fp32": 5e11, "bf16": 3e12, "fp8": 9e12})
+    assert (raised.bytes_per_s, dict(raised.flops_per_s)) == (2e10, {"fp32": 1e12, "bf16": 3e12})
+    assert (raised.launch_s, raised.label) == (1e-6, "x")
+    assert roof.raised() == roof

@@ -103,7 +103,7 @@ def roofline(
 
 
 def _draw_launches(ax: Any, ceilings: Ceilings, work_of: Callable[[int], Work]) -> None:
-    """The rate that a launch allows, over the intensities of a work that grows: FLOPs over t0, up to the other roofs."""
+    """The rate that a launch allows, over the intensities of a growing work: FLOPs over t0, up to the other roofs."""
     works = [work_of(n) for n in dict.fromkeys(np.geomspace(2, 1e5, 300).astype(int).tolist())]
     bound_here = [work for work in works if bound(work, ceilings).regime == "overhead"]
     if bound_here:
