@@ -88,10 +88,10 @@ def roofline(
         if there:
             draw_roof(ax, Ceilings.from_dict(there["ceilings"]), there["formats"], span, color=RECORDED["color"])
         draw_roof(ax, ceilings, formats, span)
-        if launches is not None:
-            _draw_launches(ax, ceilings, launches)
         low, high = _heights(ax, ceilings, points, works, others)
         ax.set(xlim=span, ylim=(low, high))
+        if launches is not None:
+            _draw_launches(ax, ceilings, launches)
         dots = _Dots(span, (low, high))
         for number, (name, point) in enumerate(points.items(), 1):
             if name in others:
