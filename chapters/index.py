@@ -50,8 +50,8 @@ book.show_map()
 # * Change the sizes in the CAPITALS cell and run the unit again: most claims should survive, and those that do not are
 #   worth a closer look.
 # * Numbers in a unit come from this device, now. Grey points and *recorded* columns come from a reference device; the
-#   text says which one.
-# * Close other programs while you measure. When a measurement will not settle, the unit says so.
+#   legend says which one.
+# * Close other programs while you measure. When one was disturbed, the line below it says so.
 # * Each series ends in labs. Fill the marked cells, run the checks, and press *Validate* before you hand one in.
 #
 # On a terminal, `rooflab device` shows the ceilings of this device, and `rooflab run s1/u1` runs a unit from top to

@@ -27,7 +27,7 @@ from typing import Any
 from lab_cells import SOLUTION, instructor_cells
 from percent import Cell, SourceError, for_readers, parse, syntax_error
 
-__all__ = ["build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
+__all__ = ["answered", "build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = "python tools/build.py"
@@ -39,6 +39,8 @@ _NAMES = {
     "chapters": (r"chapters/(index|(.+/)?u\d+_\w+)\.py", "chapters/<series>/u<number>_<topic>.py or chapters/index.py"),
     "solutions": (r"solutions/\w+/lab\d+_\w+\.py", "solutions/<series>/lab<number>_<topic>.py"),
 }
+# What an answer replaces: nbgrader's stubs in code and in text.
+_STUBS = ("raise NotImplementedError()", "YOUR ANSWER HERE")
 _PLACEHOLDER = re.compile(r"\{\{ (\w+_url) \}\}")
 
 
@@ -102,6 +104,9 @@ def build(scripts: list[Path], root: Path = ROOT) -> list[Path]:
     """
     pairs, problems = _pairs(scripts, root)
     changed = [(path, text) for _, path, text in pairs if _read(root / path) != text]
+    for path in [path for path, _ in changed if answered(root / path)]:
+        problems.append(f"{path.as_posix()} holds answers and was not overwritten: move it away, then build again.")
+    changed = [(path, text) for path, text in changed if not answered(root / path)]
     for path, text in changed:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8", newline="\n")
@@ -115,10 +120,23 @@ def check(scripts: list[Path], root: Path = ROOT) -> list[str]:
     pairs, sentences = _pairs(scripts, root)
     for script, path, text in pairs:
         there = _read(root / path)
-        if there != text:
+        if there != text and not answered(root / path):
             state = "is missing, and is made from" if there is None else "is out of step with"
             sentences.append(f"{path.as_posix()} {state} {script.as_posix()}: run `{COMMAND} {script.as_posix()}`.")
     return sentences
+
+
+def answered(path: Path) -> bool:
+    """Whether a notebook in ``labs/`` holds somebody's answers: it is never overwritten, and never out of step."""
+    if path.parts[-3] != "labs":
+        return False
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    sources = ["".join(cell.get("source", "")) for cell in cells
+               if cell.get("metadata", {}).get("nbgrader", {}).get("solution")]  # fmt: skip
+    return any(not any(stub in source for stub in _STUBS) for source in sources)
 
 
 def orphans(root: Path = ROOT) -> list[str]:

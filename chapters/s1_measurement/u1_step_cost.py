@@ -20,7 +20,8 @@
 # %% [markdown]
 # ## The device
 #
-# Everything below runs on the device that is here. The first cell finds it and prints its card.
+# Everything below runs on the device that is here. The first cell matters on Colab only; the second finds the device
+# and prints its card.
 
 # %%
 import sys
@@ -63,8 +64,12 @@ WIDTHS = size(cpu=(64, 128, 10), gpu=(1024, 8192, 1000))  # layers of the MLP of
 # %% [markdown]
 # ## The naive clock
 #
-# A framework call does two things. It asks the device for work, and the device does it. If the call returns once the
-# work is *asked for*, the two run side by side: Python prepares the next call while the device computes. This is
+# A **kernel** is one piece of work that the device does as a whole, such as one matrix product. (Jupyter's kernel is
+# something else.) The **host** is the CPU that runs Python and **launches** kernels; the **device** runs them, and
+# may be the same CPU.
+#
+# So a framework call does two things. It asks the device for work, and the device does it. If the call returns once
+# the work is *asked for*, the two run side by side: Python prepares the next call while the device computes. This is
 # **asynchronous execution**. It makes programs fast, and it makes clocks lie.
 #
 # Which frameworks do that here? Torch is asynchronous on a GPU and synchronous on a CPU. JAX is asynchronous
@@ -241,9 +246,10 @@ plots.intervals(
 # %% [markdown]
 # ## Three regimes
 #
-# Now that the clock is honest, what does it say? Take the cheapest model of a device that could possibly work. To run
-# a kernel costs a fixed time t₀, whatever it does. To move Q bytes takes Q/β, where β is the memory's bandwidth. To
-# do W FLOPs takes W/π, where π is the peak rate. If the three overlap as well as they can, the slowest decides:
+# Now that the clock is honest, what does it say? Take the cheapest model of a device that could possibly work. To
+# launch a kernel costs a fixed time t₀, its **overhead**, whatever it does. To move Q bytes takes Q/β, where β is the
+# memory's bandwidth. To do W FLOPs takes W/π, where π is the peak rate. If the three overlap as well as they can, the
+# slowest decides:
 #
 # $$t = \max\left(t_0,\ \frac{Q}{\beta},\ \frac{W}{\pi}\right)$$
 #

@@ -51,16 +51,16 @@ def measured_ceilings(
     say = say or (lambda _: None)
     found, disturbed = _measure(device, say)
     if disturbed:
-        say(f"not kept, because something else kept the device busy ({', '.join(disturbed)})")
-    else:
-        state.write_json(name, {"key": key, "ceilings": found.to_dict()})
+        print(f"Something else kept the device busy while its ceilings were measured ({', '.join(disturbed)}); "
+              "they will be measured again next time.")  # fmt: skip
+    state.write_json(name, {"key": key, "ceilings": found.to_dict(), "disturbed": disturbed})
     return found
 
 
 def _kept(name: str, key: Mapping[str, Any]) -> Ceilings | None:
     """What the cache holds for this key; None where it holds nothing, or nothing that makes sense."""
     kept = state.read_json(name, {})
-    if kept.get("key") != key:
+    if kept.get("key") != key or kept.get("disturbed"):
         return None
     try:
         return Ceilings.from_dict(kept["ceilings"])

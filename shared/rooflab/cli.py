@@ -81,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return commands[options.command](options)
     except KeyboardInterrupt as error:
         return _say(str(error) or "Stopped.", 130)
+    except BrokenPipeError:  # whoever read our output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (UnknownUnit, UnknownChip) as error:
         return _say(str(error), 2)
     except (MissingExtra, OutputError, OSError, ValueError) as error:

@@ -6,8 +6,8 @@ device side by side. Run headless nobody can guess: the model's own answer stand
 >>> predict("a copy of 1 GB takes", unit="ms", model=0.25)
 Prediction: a copy of 1 GB takes (ms). Nobody is here to guess; the model's own answer stands in.
 >>> report("a copy of 1 GB takes", 0.26)
-                     |  guess |  model | measured | ratio
-a copy of 1 GB takes | 250 ms | 250 ms |   260 ms |  1.04
+                     |  guess |  model | measured | measured / model
+a copy of 1 GB takes | 250 ms | 250 ms |   260 ms |             1.04
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def _show_form(asked: Prediction) -> None:
     title = ipywidgets.HTML(f"<b>Your prediction:</b> {escape(asked.question)}")
     # Without continuous updates the value changes when Enter is pressed, in ipywidgets 7 and 8 alike.
     field = ipywidgets.Text(placeholder=hint, continuous_update=False, layout={"width": "14em"})
-    button = ipywidgets.Button(description="Commit", button_style="primary", layout={"width": "7em"})
+    button = ipywidgets.Button(
+        description="Commit", button_style="primary", layout={"width": "7em", "min_width": "7em"}
+    )
     status = ipywidgets.HTML(
         "" if asked.guess is None else f"Last time you said {format_si(asked.guess, asked.symbol)}."
     )
@@ -152,7 +154,9 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
     if isinstance(other, dict) and other.get("measured") is not None:
         columns[f"recorded ({_recorded_on()})"] = other["measured"]
     texts = {name: "–" if v is None else format_si(v, asked.symbol) for name, v in columns.items()}
-    texts["ratio"] = format_si(value / asked.model, "") if asked.model and math.isfinite(asked.model) else "–"
+    texts["measured / model"] = (
+        format_si(value / asked.model, "") if asked.model and math.isfinite(asked.model) else "–"
+    )
     header, row = ["", *texts], [question, *texts.values()]
     note = _verdict(asked, value)
     html = render_html(header, [row]) + (f"<p>{escape(note)}</p>" if note and in_notebook() else "")
@@ -175,4 +179,6 @@ def _verdict(asked: Prediction, value: float) -> str:
     off = max(asked.guess / value, value / asked.guess)
     if off < 1.25:
         return f"Your guess is within {max(1, math.ceil(100 * (off - 1) - 1e-9))} % of the measurement."
-    return f"Your guess is off by a factor of {off:.2g}."
+    return (
+        f"Your guess is off by a factor of {off:,.0f}." if off >= 10 else f"Your guess is off by a factor of {off:.2g}."
+    )

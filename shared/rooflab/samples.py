@@ -8,13 +8,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .costs import Work
 from .units import format_si
 
-__all__ = ["Measurement", "Ratio", "median_interval", "quantile"]
+__all__ = ["Measurement", "Ratio", "disturbance", "median_interval", "quantile"]
 
 SPREAD_LIMIT = 0.10  # p20 to p80, as a share of the median, above which a measurement warns
 
@@ -53,6 +53,17 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     low = max(0, math.floor(n / 2 - half) - 1)
     high = min(n - 1, math.ceil(n / 2 + half))
     return ordered[low], ordered[high]
+
+
+def disturbance(measurements: Iterable[Measurement]) -> str:
+    """One sentence on those that should not be trusted yet; empty where there are none."""
+    every = list(measurements)
+    wide = [m for m in every if m.warning]
+    if not wide:
+        return ""
+    widest = max(m.spread for m in wide)
+    return (f"Disturbed: {len(wide)} of {len(every)} measurements, spread up to {widest:.0%} of the median. "
+            "Close other programs and run this cell again.")  # fmt: skip
 
 
 class Ratio(float):

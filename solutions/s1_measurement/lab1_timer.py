@@ -381,7 +381,7 @@ plots.distribution(machine.durations_s(), title="The mean lies where there are h
 
 # %% [markdown]
 # The mean answers a question of its own: a thousand calls take a thousand means, hiccups included. It does not say
-# what a call is like, and one outlier moves it by any amount. The median does not move. Beside it we report the band
+# what a call is like, and one outlier moves it by any amount. The median hardly moves. Beside it we report the band
 # from the 20th to the 80th percentile, which holds the middle three fifths of the samples. A wide band is a warning:
 # something else is going on, and another run may tell another story.
 #
@@ -783,7 +783,7 @@ print(f"your timer:     {result['speedup']:.3f} (p20 to p80: {result['p20']:.3f}
 #
 # ## 6. Bound by sense
 #
-# A copy moves a known number of bytes. Bytes over time is a bandwidth, and the data sheet says what the memory can do
+# A copy moves a known number of bytes. Bytes over time is a bandwidth, and the datasheet says what the memory can do
 # at most: 500 GB/s on this machine. We copy buffers of growing size, each of them twenty times.
 
 # %% tags=["demo"]
@@ -801,7 +801,7 @@ for nbytes in sizes:
 plots.curves(
     sizes,
     {"the same buffer, twenty times": rates},
-    bounds={"data sheet of the memory": [LIMIT] * len(sizes)},
+    bounds={"datasheet of the memory": [LIMIT] * len(sizes)},
     title="Above the dashed line it was the cache that answered",
     x="bytes moved by a call",
     x_unit="B",
@@ -832,7 +832,8 @@ plots.curves(
 def bandwidth(settings, nbytes, limit_bytes_per_s):
     """Measure the bandwidth of the memory with the kernel "copy", and believe only what is possible. Difficulty 3 of 3.
 
-    A call of "copy" moves ``nbytes`` bytes of one buffer. On one machine, for n = 1, 2, 4, 8, 16, 32, 64 buffers:
+    A call of "copy" moves ``nbytes`` bytes of one buffer: ``machine.launch("copy", buffer=i)`` uses buffer i. On one
+    machine, for n = 1, 2, 4, 8, 16, 32, 64 buffers:
 
     1. make one untimed call on each of the buffers 0 to n - 1;
     2. take 4 n samples, of one call each, on the buffers 0, 1, ..., n - 1, 0, 1, ... in turn; a sample lasts from an

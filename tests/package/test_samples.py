@@ -86,7 +86,7 @@ def test_rates_need_work():
 
 
 def test_the_ratio_is_taken_round_by_round():
-    drifting = Measurement("a", (1.0, 2.0, 4.0)), Measurement("b", (2.0, 4.0, 8.0))
+    drifting = Measurement("a", (1.0, 2.0, 4.0), turn=7), Measurement("b", (2.0, 4.0, 8.0), turn=7)
     ratio = drifting[1] / drifting[0]
     assert (ratio, ratio.p20, ratio.p80) == (2.0, 2.0, 2.0)
 

@@ -1,6 +1,7 @@
 import doctest
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -380,3 +381,20 @@ def test_what_is_written_as_percent_cells_is_read_back(cells):
         text += f"# %%{' [markdown]' if kind == 'markdown' else ''}\n"
         text += "\n".join([*(rows if kind == "code" else commented), "", ""])
     assert [(cell.kind, cell.source) for cell in percent.parse(text, "x")] == cells
+
+
+def test_an_answered_lab_is_neither_overwritten_nor_out_of_step(course):
+    scripts = build.sources(course)
+    build.build(scripts, course)
+    path = course / STUDENT
+    text = path.read_text(encoding="utf-8")
+    assert not build.answered(path)
+    mine = re.sub(r"raise NotImplementedError\(\)", "return 42", text, count=1)
+    assert mine != text
+    path.write_text(mine, encoding="utf-8")
+    assert build.answered(path)
+    assert build.check(scripts, course) == []
+    edit(course, LAB, "# %%", "# %% [markdown]\n# New.\n\n# %%")
+    with pytest.raises(percent.SourceError, match="holds answers and was not overwritten"):
+        build.build(scripts, course)
+    assert path.read_text(encoding="utf-8") == mine

@@ -16,7 +16,7 @@ from ..logbook import log_curves
 from ..measurement import Measurement, Ratio, quantile
 from ..records import recorded_curves
 from ..units import format_si
-from .style import BOUND, RECORDED, figure, series_style, set_axis
+from .style import BOUND, RECORDED, figure, say_disturbed, series_style, set_axis
 
 __all__ = ["bars", "curves", "distribution", "intervals"]
 
@@ -118,6 +118,7 @@ def curves(
         ax.set_ylim(*ylim)
         _legend(ax)
         ax.figure.alt = " ".join(alt)
+    say_disturbed(value for _, values in lines.values() for value in values if isinstance(value, Measurement))
 
 
 def _mark(ax: Any, marks: Mapping[str, float], unit: str) -> list[str]:

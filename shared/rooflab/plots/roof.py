@@ -20,7 +20,7 @@ from ..measurement import Measurement
 from ..records import recorded, reference, short_name
 from ..roofline import Ceilings, attainable, bound
 from ..units import format_si
-from .style import BOUND, RECORDED, figure, series_style, set_axis
+from .style import BOUND, RECORDED, figure, say_disturbed, series_style, set_axis
 
 __all__ = ["draw_roof", "roofline"]
 
@@ -100,6 +100,7 @@ def roofline(
         dots.number_all(ax)
         _key(ax, points, f"grey: {short_name(reference() or {})}" if there else "")
         ax.figure.alt = " ".join(alt)
+    say_disturbed(point for point in points.values() if isinstance(point, Measurement))
 
 
 def _draw_launches(ax: Any, ceilings: Ceilings, work_of: Callable[[int], Work]) -> None:

@@ -106,6 +106,8 @@ class _Renderer:
         return f"<h{min(level + 1, 6)}>{text}</h{min(level + 1, 6)}>\n"
 
     def _cell(self, cell: Any) -> str:
+        if answer := _answer(cell):
+            return answer
         if cell.cell_type == "markdown":
             return f'<div class="text">{self_contained(self._markdown.render(cell.source))}</div>'
         if cell.cell_type != "code" or not cell.source.strip():
@@ -166,6 +168,14 @@ def picture(figure: Figure) -> str:
     """The ``img`` element of a figure."""
     width = f' style="width:{int(figure.width)}px"' if figure.width else ""
     return f'<img src="{figure.source}" alt="{html.escape(figure.alt)}"{width}>'
+
+
+def _answer(cell: Any) -> str:
+    """What stands for a cell that only the instructor should see: a lab's solution, rubric or hidden check."""
+    marks = cell.metadata.get("nbgrader", {})
+    if "solution" in cell.metadata.get("tags", []) or "### BEGIN HIDDEN TESTS" in cell.source:
+        return "<!-- -->"
+    return '<p class="facts">The solution ran here; it is not shown.</p>' if marks.get("solution") else ""
 
 
 def _joined(text: Any) -> str:
