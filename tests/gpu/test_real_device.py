@@ -63,8 +63,10 @@ def test_the_three_clocks_agree_on_long_work_and_differ_on_short_work():
     from rooflab.measurement import measure
 
     big = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-    long = {clock: measure(lambda: big @ big, clock=clock).median_s for clock in ("host", "events", "graph")}
-    assert max(long.values()) < 1.1 * min(long.values()), long
+    turns = [{clock: measure(lambda: big @ big, clock=clock, settle=0, budget_s=0.1).median_s
+              for clock in ("host", "events", "graph")} for _ in range(8)]  # fmt: skip
+    for clock in ("events", "graph"):  # in turns, because the chip's clock drifts under load
+        assert 0.9 < statistics.median(turn[clock] / turn["host"] for turn in turns) < 1.05, turns
     x = torch.zeros(8, device="cuda")
     short = {clock: measure(lambda: x.add_(1.0), clock=clock).median_s for clock in ("host", "events", "graph")}
     print("add_ on 8 elements:", {clock: f"{t * 1e6:.2f} µs" for clock, t in short.items()})
