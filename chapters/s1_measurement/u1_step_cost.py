@@ -31,6 +31,10 @@ if "google.colab" in sys.modules:
     print("Rooflab is installed; torch, JAX and NumPy are Colab's own.")
 
 # %%
+from rooflab import open_unit
+
+device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
+
 import time
 import warnings
 
@@ -39,7 +43,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from rooflab import costs, count, measure, measure_all, open_unit, plots, predict, report, size, tables, widgets
+from rooflab import costs, count, measure, measure_all, plots, predict, report, size, tables, widgets
 from rooflab.clocks import GraphClock, wait
 from rooflab.display import show_source
 from rooflab.knees import knee_overhead_bytes, leaves_plateau, matmul_leaves_overhead
@@ -47,7 +51,6 @@ from rooflab.mlp import jax_step, torch_step, training_steps
 from rooflab.neighbour import busy_neighbour
 from rooflab.roofline import bound, fit_three, sequence_time_s
 
-device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
 jax.config.update("jax_default_matmul_precision", "highest")  # or JAX rounds fp32 to TF32 on NVIDIA chips
 warnings.filterwarnings("ignore", message="TensorFloat32")  # torch would rather do so too
 

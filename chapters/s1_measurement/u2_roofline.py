@@ -28,6 +28,10 @@ if "google.colab" in sys.modules:
     print("Rooflab is installed; torch, JAX and NumPy are Colab's own.")
 
 # %%
+from rooflab import open_unit
+
+device = open_unit("s1_measurement/u2_roofline", needs=("torch", "jax"))
+
 import jax
 import jax.numpy as jnp
 import torch
@@ -39,7 +43,6 @@ from rooflab import (
     count,
     measure,
     measure_all,
-    open_unit,
     plots,
     predict,
     report,
@@ -50,8 +53,6 @@ from rooflab import (
 )
 from rooflab.ceilings import matmul_rate, measured_ceilings
 from rooflab.session import show_ceilings
-
-device = open_unit("s1_measurement/u2_roofline", needs=("torch", "jax"))
 
 # %%
 FORMATS = [fmt for fmt in ("fp64", "fp32", "tf32", "bf16", "fp8") if device.supports(fmt)]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -70,6 +71,9 @@ def _add_output(parser: argparse.ArgumentParser, name: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0 all went well, 1 something failed, 2 it was called wrongly."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an ASCII terminal shows "?" where it has no character
+            stream.reconfigure(errors="replace")
     options = build_parser().parse_args(arguments)
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "device": _device,

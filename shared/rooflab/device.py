@@ -193,10 +193,12 @@ def _notes(facts: Facts) -> tuple[str, ...]:
     """What the reader should know of the frameworks, one sentence each."""
     notes = list(facts.problems)
     if _is_accelerator(facts.torch_backend) and facts.jax_backend == "cpu":
-        notes.append(f"torch sees {facts.torch_name}, JAX only the CPU: JAX cells run on the CPU and say so. "
+        notes.append(f"torch sees {facts.torch_name}, JAX only the CPU: what is JAX's is the CPU's, "
+                     "and the experiments are as small as on a CPU. "
                      "JAX's installation guide names the package for your accelerator, if there is one.")  # fmt: skip
     if _is_accelerator(facts.jax_backend) and facts.torch_backend == "cpu":
-        notes.append(f"JAX sees {facts.jax_name}, torch only the CPU: torch cells run on the CPU and say so.")
+        notes.append(f"JAX sees {facts.jax_name}, torch only the CPU: what is torch's is the CPU's, and "
+                     "the experiments are as small as on a CPU.")  # fmt: skip
     for package, backend in {"torch": facts.torch_backend, "jax": facts.jax_backend}.items():
         if not backend and not any(problem.startswith(f"{package} is installed") for problem in facts.problems):
             notes.append(f"{package} is not installed: cells that need it say so. "
@@ -229,5 +231,10 @@ def find_device(probe: Callable[[], Facts] | None = None) -> Device:
 
 
 def size(*, cpu: T, gpu: T) -> T:
-    """The size of an experiment for this device: ``cpu`` on a host processor, ``gpu`` on any accelerator."""
-    return gpu if find_device().is_accelerator else cpu
+    """The size of an experiment for this device: ``gpu`` on any accelerator that all installed frameworks compute on.
+
+    ``cpu`` on a host processor, and where one framework sees the accelerator and the other does not.
+    """
+    device = find_device()
+    everywhere = "cpu" not in (device.torch, device.jax)
+    return gpu if device.is_accelerator and everywhere else cpu

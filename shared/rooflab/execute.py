@@ -71,7 +71,11 @@ def read_notebook(path: Path) -> Any:
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no notebook {path}: build it with `make build`, or check the name.")
     try:
-        return nbformat.read(path, as_version=4)
+        notebook = nbformat.read(path, as_version=4)
+        for number, cell in enumerate(notebook.cells, 1):
+            if not isinstance(cell.get("source"), str) or "cell_type" not in cell:
+                raise ValueError(f"cell {number} has no type or no source")
+        return notebook
     except Exception as error:
         raise ValueError(f"{path} is not a notebook: {' '.join(str(error).split())[:200]}") from error
 

@@ -28,12 +28,12 @@ _SPIN = "import os\np = os.getppid()\nwhile os.getppid() == p:\n    for _ in ran
 def busy_neighbour(after_s: float = 0.0, *, cores: int | None = None) -> Iterator[None]:
     """Keep the device busy with somebody else's work, from ``after_s`` seconds on until the block ends.
 
-    On a CPU: as many spinning processes as there are cores. On a GPU that torch drives: large products on a stream
+    On a CPU: two spinning processes for each core. On a GPU that torch drives: large products on a stream
     of their own.
 
     Args:
         after_s: seconds of quiet first.
-        cores: number of processes; default: all cores.
+        cores: number of processes; default: two for each core.
 
     Raises:
         ValueError: fewer than one process.
@@ -52,7 +52,9 @@ def busy_neighbour(after_s: float = 0.0, *, cores: int | None = None) -> Iterato
 
 
 def _spin_cpu(gone: threading.Event, cores: int | None) -> None:
-    count = cores or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    # Two a core: a scheduler lets a process that mostly waits pass a single neighbour unharmed.
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = cores or 2 * here
     children = [subprocess.Popen([sys.executable, "-S", "-c", _SPIN]) for _ in range(count)]
     gone.wait()
     for child in children:

@@ -115,7 +115,7 @@ def reference(unit: str = "", device: str = "") -> dict[str, Any] | None:
 def recorded(key: str, *, unit: str = "", device: str = "", default: Any = None) -> Any:
     """One value of the reference record; ``default`` where the record or the key is missing."""
     record = reference(unit, device)
-    return default if record is None else record["values"].get(key, default)
+    return default if record is None else record.get("values", {}).get(key, default)
 
 
 def short_name(record: Mapping[str, Any]) -> str:
@@ -128,7 +128,7 @@ def short_name(record: Mapping[str, Any]) -> str:
 def recorded_curves(key: str) -> dict[str, dict[str, list[float]]]:
     """The reference record's sweep of that key, as label to ``{"x": [...], "y": [...]}``; empty where there is none."""
     record = reference()
-    sweep = record["values"].get(key) if record else None
+    sweep = record.get("values", {}).get(key) if record else None
     if record is None or not sweep:
         return {}
     return {f"{short_name(record)}: {label}": line for label, line in sweep.items()}
@@ -136,11 +136,12 @@ def recorded_curves(key: str) -> dict[str, dict[str, list[float]]]:
 
 def note_progress(lab: str, exercise: str) -> None:
     """Note that a visible check of an exercise passed, for the map of the book."""
-    done = state.read_json("progress.json", {})
+    done = progress()
     done.setdefault(lab, {}).setdefault(exercise, now())
     state.write_json("progress.json", done)
 
 
 def progress() -> dict[str, dict[str, str]]:
     """lab to exercise to the time its visible check first passed on this machine."""
-    return state.read_json("progress.json", {})
+    kept = state.read_json("progress.json", {})
+    return {lab: done for lab, done in kept.items() if isinstance(done, dict)}

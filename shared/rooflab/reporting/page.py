@@ -191,9 +191,9 @@ def _figures_section(executions: Sequence[Execution], pages: Sequence[Page]) -> 
 
 
 def _caption(alt: str) -> str:
-    """The first sentence is the message; what follows says what there is to see."""
-    message, stop, rest = alt.partition(". ")
-    return f"<strong>{escape(message)}{stop.strip()}</strong> {escape(rest)}"
+    """The message alone; what there is to see stays in the picture's alternative text."""
+    message, stop, _ = alt.partition(". ")
+    return f"<strong>{escape(message)}{stop.strip()}</strong>"
 
 
 def _notebook_section(execution: Execution, page: Page) -> str:
