@@ -130,7 +130,7 @@ class TestNotes:
 
     def test_jax_sees_what_torch_does_not(self):
         (note,) = describe(TPU).notes
-        assert note == "JAX sees TPU v5 lite, torch only the CPU: torch cells run on the CPU and say so."
+        assert note.startswith("JAX sees TPU v5 lite, torch only the CPU: what is torch's is the CPU's")
 
     @pytest.mark.parametrize("missing", [("torch",), ("jax",), ("torch", "jax")])
     def test_missing_frameworks(self, missing):
@@ -221,3 +221,12 @@ def test_sync_and_timer_on_the_cpu():
     cpu = describe(facts())
     cpu.sync()
     assert cpu.timer().name == "host"
+
+
+def test_sizes_are_the_cpus_where_one_framework_does_not_see_the_accelerator(monkeypatch):
+    import rooflab.device
+
+    for torch, jax, expected in (("cuda", "gpu", 2), ("cuda", "cpu", 1), ("cpu", "tpu", 1), ("cuda", None, 2)):
+        device = Device("cuda", "x", torch=torch, jax=jax)
+        monkeypatch.setattr(rooflab.device, "_found", lambda device=device: device)
+        assert rooflab.device.size(cpu=1, gpu=2) == expected
