@@ -224,7 +224,7 @@ print(thousand)
 # %%
 predict("timed one after the other, the second of two equal functions takes … times the first", unit="x", model=1.0)
 SECONDS = 0.6  # for each candidate; the neighbour comes after that, halfway through
-fixed = {"budget_s": SECONDS, "settle": 0, "max_samples": 10**6}
+fixed = {"budget_s": SECONDS, "settle": 0, "calls": 100}  # long samples: no neighbour can be slept through
 
 # %%
 with busy_neighbour(after_s=SECONDS):
