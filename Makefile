@@ -12,7 +12,7 @@ tour: .venv/.ready  ## the first units and the first lab, executed and graded; l
 	@.venv/bin/rooflab tour
 
 lab: .venv/.ready  ## open JupyterLab at the map of the book
-	@.venv/bin/jupyter lab $$(test "$$(id -u)" = 0 && echo --allow-root) --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/chapters/index.ipynb
+	@.venv/bin/python tools/lab.py
 
 test: .venv/.ready  ## all tests
 	@.venv/bin/python tools/test_setup.py && .venv/bin/python -m pytest -rs -n 2 --dist loadgroup --timeout 600

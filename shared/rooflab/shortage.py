@@ -17,7 +17,11 @@ from contextlib import contextmanager
 __all__ = ["OutOfMemory", "clear_shortage", "is_shortage"]
 
 # NumPy, torch on a CPU, torch on a GPU and on Apple's, cuBLAS, XLA.
-_WORDS = ("unable to allocate", "can't allocate memory", "out of memory", "alloc_failed", "resource_exhausted")
+_WORDS = (
+    "unable to allocate", "can't allocate memory", "out of memory", "alloc_failed", "resource_exhausted",
+    # Sizes that no address reaches: torch and NumPy find out before they ask for memory.
+    "storage size calculation overflowed", "array is too big", "maximum allowed dimension exceeded",
+)  # fmt: skip
 
 
 class OutOfMemory(MemoryError):

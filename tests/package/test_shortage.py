@@ -17,6 +17,7 @@ MESSAGES = [
     "RESOURCE_EXHAUSTED: Out of memory allocating 4503599627370496 bytes.",
     "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
     "MPS backend out of memory (MPS allocated: 1.00 GB)",
+    "Storage size calculation overflowed with sizes=[4611686018427387904]",
 ]
 
 
