@@ -204,12 +204,27 @@ def clear():
         shutil.rmtree(VENV)
 
 
+def stamp(text):
+    """Say that the environment is finished; the stamp is there whole or not at all."""
+    with open(STAMP + ".part", "w") as file:
+        file.write(text)
+    os.replace(STAMP + ".part", STAMP)
+
+
+def began_to_change():
+    """Whether pip came so far as to change packages, by its log."""
+    with open(LOG, errors="replace") as log:
+        return "Installing collected packages" in log.read()
+
+
 def build(version, python):
     """Make the environment, or bring a finished one to the present lock."""
     began = time.time()
     total = pins()
-    known = stamped()
+    known, old = stamped(), None
     if known is not None and known[1] == version and os.access(os.path.join(VENV, "bin", "pip"), os.X_OK):
+        with open(STAMP) as file:
+            old = file.read()
         os.unlink(STAMP)
         print("Bringing .venv up to date with requirements.lock")
     else:
@@ -226,13 +241,17 @@ def build(version, python):
         made = subprocess.run([python, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if made.returncode:
             raise Failed("Creating .venv failed: " + made.stdout.decode(errors="replace").strip()[-400:])
-    run(["-r", "requirements.lock"], total, began)
+    try:
+        run(["-r", "requirements.lock"], total, began)
+    except Failed:
+        # pip fetches everything before it changes anything: without a network the old environment is still whole.
+        if old is not None and not began_to_change():
+            stamp(old)
+        raise
     show("adding the project itself")
     # hatchling is in the lock, so this step needs no network.
     run(["--no-deps", "--no-build-isolation", "-e", "."], 0, began)
-    with open(STAMP + ".part", "w") as file:
-        file.write(f"{fingerprint(version)} {dotted(version)} {ROOT}\n")
-    os.replace(STAMP + ".part", STAMP)
+    stamp(f"{fingerprint(version)} {dotted(version)} {ROOT}\n")
     show(f".venv is ready: {installed()} packages in {time.time() - began:.0f} s", final=True)
 
 
