@@ -49,7 +49,7 @@ from rooflab.display import show_source
 from rooflab.knees import knee_overhead_bytes, leaves_plateau, matmul_leaves_overhead
 from rooflab.mlp import jax_step, torch_step, training_steps
 from rooflab.neighbour import busy_neighbour
-from rooflab.roofline import bound, fit_three, sequence_time_s
+from rooflab.roofline import bound, fit_three, sequence_regime, sequence_time_s
 
 jax.config.update("jax_default_matmul_precision", "highest")  # or JAX rounds fp32 to TF32 on NVIDIA chips
 warnings.filterwarnings("ignore", message="TensorFloat32")  # torch would rather do so too
@@ -378,6 +378,10 @@ def modelled_s(batch):
     return sequence_time_s(costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values(), fit)
 
 
+def regime(batch):
+    return sequence_regime(costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values(), fit)
+
+
 fine = np.unique(np.geomspace(1, BATCHES[-1], 200).astype(int)).tolist()
 free_batch = leaves_plateau(fine, [modelled_s(b) for b in fine])
 predict("the eager step takes twice as long as at batch 1 from batch … on", model=free_batch)
@@ -395,6 +399,12 @@ by_batch = [measure_all({name: make(b) for name, make in makers.items()}, budget
 steps = {name: [times[name] for times in by_batch] for name in makers}
 measured_batch = leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]])
 report("the eager step takes twice as long as at batch 1 from batch … on", measured_batch)
+rows = {
+    f"batch {batch:,}": {"regime, by the model": regime(batch), "model_s": modelled_s(batch), "eager_s": eager.median_s,
+                         "eager / model": eager.median_s / modelled_s(batch)}
+    for batch, eager in zip(BATCHES, steps["torch eager"], strict=True)
+}  # fmt: skip
+tables.table(rows, columns=list(rows["batch 1"]))
 
 # %%
 modelled = {"model": [modelled_s(b) for b in BATCHES]}
@@ -407,9 +417,11 @@ tables.table(
 )
 
 # %% [markdown]
-# The shape is the model's: flat, then rising with the batch. The lines differ where the model is silent. The eager
-# step starts far above its sum of t₀: our t₀ is the price of one bare call, and a training step pays for the autograd
-# graph, the optimizer's bookkeeping and Python between the kernels as well.
+# The table said in which regime the model sees each batch before we drew a line: as long as the launches are the
+# longer sum, overhead; after that, what most of the device's time goes into. The shape of the curves is the model's:
+# flat, then rising with the batch. The lines differ where the model is silent. The eager step starts far above its
+# sum of t₀: our t₀ is the price of one bare call, and a training step pays for the autograd graph, the optimizer's
+# bookkeeping and Python between the kernels as well.
 #
 # `torch.compile` was given the loss. It compiles the loss's forward *and* backward pass, but as two programs. Between
 # them stand autograd and the gradients, after them the optimizer in Python, and before each call a check that the

@@ -165,16 +165,22 @@ TINY, SMALL, MEDIUM, LARGE = size(cpu=(16, 192, 768, 1536), gpu=(128, 512, 2048,
 SHORT, LONG = size(cpu=(256, 1024), gpu=(1024, 8192))  # lengths of two attentions, of 2 x 8 heads of 64
 sides = {"matmul, tiny": TINY, "matmul, small": SMALL, "matmul, medium": MEDIUM, "matmul, large": LARGE}
 lengths = {"attention, short": SHORT, "attention, long": LONG}
-works = {
-    "axpy": costs.axpy(N * N, DTYPE),
-    "sum": costs.reduction(N * N, DTYPE),
-    "softmax": costs.softmax(N, N, DTYPE),
-    "layer norm": costs.layer_norm(N, N, DTYPE),
-    "GELU": costs.gelu(N * N, DTYPE),
-    "matrix-vector": costs.matvec(N, N, DTYPE),
-    **{name: costs.matmul(n, n, n, DTYPE) for name, n in sides.items()},
-    **{name: costs.attention(2, 8, n, n, 64, DTYPE) for name, n in lengths.items()},
-}
+
+
+def operations(fmt):
+    return {
+        "axpy": costs.axpy(N * N, fmt),
+        "sum": costs.reduction(N * N, fmt),
+        "softmax": costs.softmax(N, N, fmt),
+        "layer norm": costs.layer_norm(N, N, fmt),
+        "GELU": costs.gelu(N * N, fmt),
+        "matrix-vector": costs.matvec(N, N, fmt),
+        **{name: costs.matmul(n, n, n, fmt) for name, n in sides.items()},
+        **{name: costs.attention(2, 8, n, n, 64, fmt) for name, n in lengths.items()},
+    }
+
+
+works = operations(DTYPE)
 above = sum(work.intensity > roof.ridge(DTYPE) for work in works.values())
 predict(f"of these {len(works)} operations, … lie to the right of this device's ridge", model=above)
 
@@ -454,7 +460,12 @@ plots.roofline(roof, moving, key="batches", title="A batch moves the point from 
 # faster memory on one chip and faster units on another. So "is it memory-bound?" is no question about a program. It
 # is a question about a program and a chip.
 #
-# Below the figure is an explorer. Pick a chip, a format and sizes, and drag. Find a layer norm that is bound by
+# The table takes all operations of this unit, in bf16 and in the sizes of this device, to every chip of `chips.toml`
+# that has the format. Most of them never change sides, and most for a reason that we know: their intensity does not
+# depend on a size, so no reuse lifts it to any ridge. Only a row with two counts above zero asks for a chip before it
+# can be answered.
+#
+# Below the table is an explorer. Pick a chip, a format and sizes, and drag. Find a layer norm that is bound by
 # arithmetic (one chip and one format do it: whose fp64 was given up?). Find the batch at which the product flips,
 # then choose fp8 and see where it flips now.
 
@@ -462,13 +473,20 @@ plots.roofline(roof, moving, key="batches", title="A batch moves the point from 
 SHOWN = ["a100-sxm4-80gb", "h100-sxm", "h200", "b200", "mi300x", "mi355x", "tpu-v5e", "tpu-v6e", "tpu7x", "gaudi3",
          "trainium2", "rtx-4090"]  # fmt: skip
 rows_of = {row.id: row for row in specs.chips()}
-chosen = {rows_of[name].name: rows_of[name] for name in SHOWN if "bf16" in rows_of[name].flops_per_s}
+chosen = {rows_of[name].name: rows_of[name] for name in SHOWN}
 decode, prefill = costs.matmul(16, 8192, 8192, "bf16"), costs.matmul(400, 8192, 8192, "bf16")
 plots.bars(
     {name: row.ridge("bf16") for name, row in chosen.items()}, unit="",
     marks={"batch 16": decode.intensity, "batch 400": prefill.intensity},
     title="A product of batch 400 changes sides from chip to chip", y="ridge point in bf16 (FLOP/byte)",
 )  # fmt: skip
+ridges = [row.ridge("bf16") for row in rows_of.values() if "bf16" in row.flops_per_s]
+rows = {
+    name: {"intensity": work.intensity, "bound by bandwidth on": sum(work.intensity <= ridge for ridge in ridges),
+           "by arithmetic on": sum(work.intensity > ridge for ridge in ridges)}
+    for name, work in (operations("bf16") | {"batch 16": decode, "batch 400": prefill}).items()
+}  # fmt: skip
+tables.table(rows, columns=list(rows["axpy"]), caption=f"{len(ridges)} chips; launches are left aside")
 widgets.roofline(roof)
 
 # %% [markdown]

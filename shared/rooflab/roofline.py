@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from .specs import Chip
 
 __all__ = [
-    "REGIMES", "Bound", "Ceilings", "MissingFormat", "attainable", "bound", "fit_three", "sequence_time_s",
+    "REGIMES", "Bound", "Ceilings", "MissingFormat", "attainable", "bound", "fit_three", "sequence_regime",
+    "sequence_time_s",
 ]  # fmt: skip
 
 REGIMES = ("overhead", "bandwidth", "compute")
@@ -175,6 +176,20 @@ def sequence_time_s(works: Iterable[Work], ceilings: Ceilings) -> float:
     bounds = [bound(work, ceilings) for work in works]
     device_s = sum(max(b.bandwidth_s, b.compute_s) for b in bounds)
     return max(sum(b.overhead_s for b in bounds), device_s)
+
+
+def sequence_regime(works: Iterable[Work], ceilings: Ceilings) -> str:
+    """Return the regime of works that run one after the other, as in `sequence_time_s`.
+
+    "overhead" where the launches take longer than the device; else "bandwidth" or "compute", whichever regime the
+    works that take most of the device's time are in.
+    """
+    bounds = [bound(work, ceilings) for work in works]
+    moving_s = sum(b.bandwidth_s for b in bounds if b.bandwidth_s > b.compute_s)
+    computing_s = sum(b.compute_s for b in bounds if b.bandwidth_s <= b.compute_s)
+    if sum(b.overhead_s for b in bounds) > moving_s + computing_s:
+        return "overhead"
+    return "bandwidth" if moving_s > computing_s else "compute"
 
 
 def attainable(intensity: Array, ceilings: Ceilings, dtype: str) -> Array:

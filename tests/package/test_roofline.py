@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rooflab import costs
 from rooflab.costs import Work
 from rooflab.knees import knee_overhead_bytes, leaves_overhead, matmul_leaves_overhead, matmul_ridge
-from rooflab.roofline import Bound, Ceilings, attainable, bound, fit_three, sequence_time_s
+from rooflab.roofline import Bound, Ceilings, attainable, bound, fit_three, sequence_regime, sequence_time_s
 from rooflab.specs import chip
 
 TOY = Ceilings(bytes_per_s=100.0, flops_per_s={"fp32": 1000.0, "bf16": 4000.0}, launch_s=2.0, label="toy")
@@ -86,6 +86,17 @@ class TestBound:
         assert sequence_time_s(parts, TOY) == 11.0
         assert bound(parts[0] + parts[1], TOY).time_s == 6.0
         assert sequence_time_s([Work()] * 3, TOY) == 6.0
+
+    def test_the_regime_of_a_sequence_by_hand(self) -> None:
+        moving, computing = Work(bytes_read=500), Work(flops=6000)  # 5 s and 6 s; each launch takes 2 s
+        assert sequence_regime([Work()] * 3, TOY) == "overhead"
+        assert sequence_regime([moving, computing], TOY) == "compute"
+        assert sequence_regime([moving, computing, moving], TOY) == "bandwidth"
+        assert sequence_regime([moving, *[Work()] * 5], TOY) == "overhead"  # 12 s of launches, 5 s of work
+
+    @given(works, ceilings)
+    def test_one_work_is_a_sequence(self, work: Work, roof: Ceilings) -> None:
+        assert sequence_regime([work], roof) == bound(work, roof).regime
 
 
 class TestAttainable:
