@@ -374,16 +374,12 @@ tables.table(rows, columns=["median_s", "bytes_per_s"])
 
 
 # %%
-def modelled_s(batch):
-    return sequence_time_s(costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values(), fit)
-
-
-def regime(batch):
-    return sequence_regime(costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values(), fit)
+def parts(batch):
+    return costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values()
 
 
 fine = np.unique(np.geomspace(1, BATCHES[-1], 200).astype(int)).tolist()
-free_batch = leaves_plateau(fine, [modelled_s(b) for b in fine])
+free_batch = leaves_plateau(fine, [sequence_time_s(parts(b), fit) for b in fine])
 predict("the eager step takes twice as long as at batch 1 from batch … on", model=free_batch)
 
 # %% [markdown]
@@ -400,14 +396,14 @@ steps = {name: [times[name] for times in by_batch] for name in makers}
 measured_batch = leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]])
 report("the eager step takes twice as long as at batch 1 from batch … on", measured_batch)
 rows = {
-    f"batch {batch:,}": {"regime, by the model": regime(batch), "model_s": modelled_s(batch), "eager_s": eager.median_s,
-                         "eager / model": eager.median_s / modelled_s(batch)}
-    for batch, eager in zip(BATCHES, steps["torch eager"], strict=True)
+    f"batch {b:,}": {"regime, by the model": sequence_regime(parts(b), fit), "model_s": sequence_time_s(parts(b), fit),
+                     "eager_s": eager.median_s, "eager / model": eager.median_s / sequence_time_s(parts(b), fit)}
+    for b, eager in zip(BATCHES, steps["torch eager"], strict=True)
 }  # fmt: skip
 tables.table(rows, columns=list(rows["batch 1"]))
 
 # %%
-modelled = {"model": [modelled_s(b) for b in BATCHES]}
+modelled = {"model": [row["model_s"] for row in rows.values()]}
 title, labels = "Up to its knee a larger batch is nearly free", {"x": "batch", "y": "time per training step"}
 plots.curves(BATCHES, steps, bounds=modelled, key="training step", title=title, **labels)
 

@@ -357,6 +357,7 @@ times = [draw.choice((1.0, 2.0)) * 1.5**i for i in range(12)]
 check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what="never steady", hint=f"Keep nothing: {times}")
 for short, length in (
     ([3.0, 1.0, 1.01], 3), ([1.0, 1.0, 1.0, 2.0, 1.0], 0), ([2.0], 1), ([5.0, 4.0, 3.0, 2.0, 1.0, 1.0, 1.0, 1.0], 4),
+    ([3.0, 1.0, 1.0, 1.0, 1.0, 9.0], 1),
 ):  # fmt: skip
     check.equal(warmup_length(list(short)), length, what=f"{short}",
                 hint="The last half of five samples is three samples. Two samples are no run of three.")  # fmt: skip
