@@ -407,10 +407,8 @@ modelled = {"model": [row["model_s"] for row in rows.values()]}
 title, labels = "Up to its knee a larger batch is nearly free", {"x": "batch", "y": "time per training step"}
 plots.curves(BATCHES, steps, bounds=modelled, key="training step", title=title, **labels)
 
-listed, counted = costs.mlp(WIDTHS, 64, "fp32", training=True), count(makers["torch eager"](64))
-tables.table(
-    {"listed": listed, "counted": counted}, columns=["launches", "flops", "bytes"], caption="a step at batch 64"
-)
+step = {"listed": costs.mlp(WIDTHS, 64, "fp32", training=True), "counted": count(makers["torch eager"](64))}
+tables.table(step, columns=["launches", "flops", "bytes"], caption="a step at batch 64")
 
 # %% [markdown]
 # The table said in which regime the model sees each batch before we drew a line: as long as the launches are the
