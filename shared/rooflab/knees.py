@@ -62,9 +62,10 @@ def leaves_overhead(work_of: Callable[[int], Work], ceilings: Ceilings, *, low: 
 
 
 def leaves_plateau(sizes: Sequence[float], times_s: Sequence[float], *, factor: float = 2.0) -> float:
-    """Return the size at which a curve has risen to `factor` times its lowest time.
+    """Return the size from which on a curve lies at `factor` times its lowest time or above.
 
     Between two sizes the curve is taken as a straight line on logarithmic axes, of a model and of a measurement alike.
+    A single time that a neighbour lengthened is no knee: what counts is the last crossing.
 
     Args:
         sizes: in rising order.
@@ -72,14 +73,13 @@ def leaves_plateau(sizes: Sequence[float], times_s: Sequence[float], *, factor: 
         factor: how far above the plateau.
 
     Raises:
-        ValueError: if the curve never rises so far.
+        ValueError: if the curve does not end that high.
     """
-    low = min(range(len(times_s)), key=times_s.__getitem__)
-    level = factor * times_s[low]
-    for i in range(low + 1, len(times_s)):
-        if times_s[i] >= level:
-            share = math.log(level / times_s[i - 1]) / math.log(times_s[i] / times_s[i - 1])
-            return sizes[i - 1] * (sizes[i] / sizes[i - 1]) ** share
-    raise ValueError(
-        f"expected times that rise to {factor:g} times the lowest; the largest size is still on the plateau"
-    )
+    level = factor * min(times_s)
+    last = max(i for i, time_s in enumerate(times_s) if time_s < level)
+    if last == len(times_s) - 1:
+        raise ValueError(
+            f"expected times that rise to {factor:g} times the lowest; the largest size is still on the plateau"
+        )
+    share = math.log(level / times_s[last]) / math.log(times_s[last + 1] / times_s[last])
+    return sizes[last] * (sizes[last + 1] / sizes[last]) ** share
