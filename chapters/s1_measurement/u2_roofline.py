@@ -473,10 +473,10 @@ plots.roofline(roof, moving, key="batches", title="A batch moves the point from 
 SHOWN = ["a100-sxm4-80gb", "h100-sxm", "h200", "b200", "mi300x", "mi355x", "tpu-v5e", "tpu-v6e", "tpu7x", "gaudi3",
          "trainium2", "rtx-4090"]  # fmt: skip
 rows_of = {row.id: row for row in specs.chips()}
-chosen = {rows_of[name].name: rows_of[name] for name in SHOWN}
+chosen = sorted((rows_of[name] for name in SHOWN), key=lambda row: row.ridge("bf16"))
 decode, prefill = costs.matmul(16, 8192, 8192, "bf16"), costs.matmul(400, 8192, 8192, "bf16")
 plots.bars(
-    {name: row.ridge("bf16") for name, row in chosen.items()}, unit="",
+    {row.name: row.ridge("bf16") for row in chosen}, unit="",
     marks={"batch 16": decode.intensity, "batch 400": prefill.intensity},
     title="A product of batch 400 changes sides from chip to chip", y="ridge point in bf16 (FLOP/byte)",
 )  # fmt: skip
