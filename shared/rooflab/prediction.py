@@ -105,9 +105,7 @@ def commit(question: str, text: str) -> str:
     except ValueError as error:
         sentence = f"{error}."
         return sentence[0].upper() + sentence[1:]
-    guesses = state.read_json(GUESSES, {})
-    guesses[_key(question)] = asked.guess
-    state.write_json(GUESSES, guesses)
+    state.update_json(GUESSES, lambda guesses: guesses.update({_key(question): asked.guess}))
     return f"Committed: {format_si(asked.guess, asked.symbol)}. Now measure."
 
 

@@ -136,9 +136,13 @@ def recorded_curves(key: str) -> dict[str, dict[str, list[float]]]:
 
 def note_progress(lab: str, exercise: str) -> None:
     """Note that a visible check of an exercise passed, for the map of the book."""
-    done = progress()
-    done.setdefault(lab, {}).setdefault(exercise, now())
-    state.write_json("progress.json", done)
+
+    def note(done: dict[str, Any]) -> None:
+        if not isinstance(done.get(lab), dict):
+            done[lab] = {}
+        done[lab].setdefault(exercise, now())
+
+    state.update_json("progress.json", note)
 
 
 def progress() -> dict[str, dict[str, str]]:

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "shared" / "rooflab"
 LAYERS = {
     "thinking": {"costs", "knees", "roofline", "specs", "units"},
     "measuring": {
-        "ceilings", "clocks", "counters", "device", "extras", "footprint", "logbook",
+        "ceilings", "clocks", "counters", "device", "extras", "footprint", "locks", "logbook",
         "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
         "simulate", "state",
     },

@@ -2,7 +2,11 @@
 
 import json
 import math
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,6 +176,28 @@ class TestProgress:
         (home / "progress.json").write_text("[1, 2")
         note_progress("lab1_timer", "first")
         assert list(progress()["lab1_timer"]) == ["first"]
+
+    def test_two_notebooks_at_once_lose_nothing(self, home):
+        """Each a process of its own, started together."""
+        code = ("import sys; from rooflab.records import note_progress; print(1, flush=True); sys.stdin.readline()\n"
+                "for i in range(10): note_progress('s/lab', f'{sys.argv[1]}{i}')")  # fmt: skip
+        environment = os.environ | {"PYTHONPATH": str(Path(records.__file__).parents[1])}
+        both = [subprocess.Popen([sys.executable, "-c", code, name], env=environment, text=True, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE) for name in "ab"]  # fmt: skip
+        for process in both:
+            process.stdout.readline()
+        for process in both:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        for process in both:
+            process.communicate(timeout=60)
+            assert process.returncode == 0
+        assert set(progress()["s/lab"]) == {f"{name}{i}" for name in "ab" for i in range(10)}
+
+    def test_odd_entries_harm_nothing(self, home):
+        (home / "progress.json").write_text('{"s/lab": 3, "s/other": {"a": "then"}}')
+        note_progress("s/lab", "first")
+        assert progress().keys() == {"s/lab", "s/other"}
 
     def test_unwritable(self, unwritable, capsys):
         note_progress("lab1_timer", "first")
