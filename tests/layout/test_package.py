@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "shared" / "rooflab"
 
 LAYERS = {
-    "thinking": {"costs", "knees", "roofline", "specs", "units"},
+    "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "units"},
     "measuring": {
         "ceilings", "clocks", "counters", "device", "extras", "footprint", "locks", "logbook",
         "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
