@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .costs import Work
+from .costs.work import Work, check_number
 from .units import format_name
 
 if TYPE_CHECKING:
@@ -55,12 +55,15 @@ class Ceilings:
     date: str = ""
 
     def __post_init__(self) -> None:
-        rates = {format_name(name): float(rate) for name, rate in self.flops_per_s.items()}
-        for what, rate in {"bytes_per_s": self.bytes_per_s, **rates}.items():
-            if not rate > 0:
-                raise ValueError(f"expected a positive rate for {what}; found {rate!r}")
-        if not self.launch_s >= 0:
-            raise ValueError(f"expected launch_s of zero or more; found {self.launch_s!r}")
+        if not isinstance(self.flops_per_s, Mapping):
+            raise TypeError(
+                f"expected flops_per_s as format and rate, as in {{'fp32': 1e12}}; found {self.flops_per_s!r}"
+            )
+        given = {format_name(name): rate for name, rate in self.flops_per_s.items()}
+        for what, rate in {"bytes_per_s": self.bytes_per_s, **given}.items():
+            check_number(f"the rate of {what}", rate, positive=True)
+        check_number("launch_s", self.launch_s)
+        rates = {name: float(rate) for name, rate in given.items()}
         object.__setattr__(self, "flops_per_s", MappingProxyType(rates))
 
     def __reduce__(self) -> tuple[Callable[..., Ceilings], tuple[dict[str, Any]]]:
@@ -112,7 +115,19 @@ class Ceilings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Ceilings:
-        """Return the ceilings that `to_dict` described."""
+        """Return the ceilings that `to_dict` described.
+
+        Raises:
+            ValueError: a value is missing, unknown, or cannot be; one sentence says which.
+            TypeError: a value is of another type, or these are no values by name.
+        """
+        if not isinstance(values, Mapping):
+            raise TypeError(f"expected ceilings as values by name; found a {type(values).__name__}")
+        names = [each.name for each in fields(cls)]
+        if missing := [name for name in ("bytes_per_s", "flops_per_s") if name not in values]:
+            raise ValueError(f"expected ceilings with {' and '.join(missing)}; found {', '.join(values) or 'nothing'}")
+        if strangers := [name for name in values if name not in names]:
+            raise ValueError(f"expected ceilings of {', '.join(names)}; found {', '.join(map(repr, strangers))}")
         return cls(**values)
 
 

@@ -109,6 +109,20 @@ class TestCeilings:
         assert hash(again) == hash(TOY)
         assert pickle.loads(pickle.dumps(TOY)) == copy.deepcopy(TOY) == TOY
 
+    @pytest.mark.parametrize(
+        ("values", "says"),
+        [
+            ([1, 2], "expected ceilings as values by name; found a list"),
+            ({}, "expected ceilings with bytes_per_s and flops_per_s; found nothing"),
+            ({"bytes_per_s": 1.0, "flops": {}}, "expected ceilings with flops_per_s; found bytes_per_s, flops"),
+            (TOY.to_dict() | {"colour": 1}, "expected ceilings of bytes_per_s, .*; found 'colour'"),
+            (TOY.to_dict() | {"flops_per_s": [1.0]}, "expected flops_per_s as format and rate"),
+        ],
+    )
+    def test_values_that_describe_none(self, values: Any, says: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=says):
+            Ceilings.from_dict(values)
+
     def test_they_cannot_be_changed(self) -> None:
         with pytest.raises(TypeError):
             TOY.flops_per_s["fp32"] = 1.0  # type: ignore[index]
@@ -124,6 +138,13 @@ class TestCeilings:
             {"flops_per_s": {"fp32": -1.0}},
             {"launch_s": -1e-6},
             {"flops_per_s": {"fp128": 1.0}},
+            {"flops_per_s": {"fp32": math.inf}},
+            {"flops_per_s": {"fp32": "fast"}},
+            {"flops_per_s": {"fp32": True}},
+            {"bytes_per_s": math.inf},
+            {"bytes_per_s": "1e9"},
+            {"launch_s": math.inf},
+            {"launch_s": None},
         ],
     )
     def test_nonsense_is_refused(self, wrong: dict[str, Any]) -> None:
