@@ -86,7 +86,7 @@ def read_json(name: str, default: Any = None) -> Any:
     path = home() / name
     try:
         value = json.loads(_values.get(path) or _read(path))
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter of JSON that is nested without end
         return default
     return value if default is None or isinstance(value, type(default)) else default
 
@@ -132,7 +132,7 @@ def read_lines(name: str) -> list[Any]:
     for line in (_read(path) + "\n" + _lines.get(path, "")).splitlines():
         try:
             values.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return values
 

@@ -46,7 +46,7 @@ def test_default_where_there_is_nothing(home):
     assert read_lines("none.jsonl") == []
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"[1]", b"null", b"3"])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"[1]", b"null", b"3", b"[" * 10**5])
 def test_corrupt_json_is_as_if_it_were_not_there(home, content):
     (home / "value.json").write_bytes(content)
     assert read_json("value.json", {"a": 0}) == {"a": 0}
@@ -140,7 +140,7 @@ class TestLog:
         assert read_lines("log.jsonl") == [{"a": "ü", "b": 1}, [1, 2], "text\nof two lines", None]
         assert (home / "log.jsonl").read_text().count("\n") == 4
 
-    @pytest.mark.parametrize("cut", [b'{"b": ', b'{"b": "\xc3', b"\x00\x00"])
+    @pytest.mark.parametrize("cut", [b'{"b": ', b'{"b": "\xc3', b"\x00\x00", b"[" * 10**5])
     def test_a_last_line_cut_short_takes_no_other_with_it(self, home, cut):
         append_line("log.jsonl", {"a": 1})
         with (home / "log.jsonl").open("ab") as file:
