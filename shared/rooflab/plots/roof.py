@@ -42,7 +42,7 @@ def draw_roof(ax: Any, ceilings: Ceilings, formats: Sequence[str], span: tuple[f
     if not formats:
         slope = grid * ceilings.bytes_per_s
         ax.plot(grid, slope, linestyle="--", **style)
-        ax.annotate(format_si(ceilings.bytes_per_s, "B/s"), (span[1], slope[-1]), xytext=(-2, -14), ha="right",
+        ax.annotate(format_si(ceilings.bytes_per_s, "B/s"), (grid[280], slope[280]), xytext=(8, -10), ha="left",
                     textcoords="offset points", fontsize=8.5, color=style["color"])  # fmt: skip
     for i, fmt in enumerate(formats):
         roof = [attainable(intensity, ceilings, fmt) for intensity in grid]

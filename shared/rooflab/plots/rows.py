@@ -124,7 +124,7 @@ def bars(
             if _fits(models.get(name, math.nan), log=log):
                 ax.plot([models[name]] * 2, [i - thick * 0.7, i + thick * 0.7], linestyle=(0, (2, 1)), color="black",
                         linewidth=2, zorder=3, label=_once("model", seen))  # fmt: skip
-            alt.append(f"{name}: {format_si(length, unit)}.")
+            alt.append(f"{name}: {'no value' if math.isnan(length) else format_si(length, unit)}.")
         ax.set_yticks([i + (thick / 2 if there else 0) for i in range(len(lengths))], [_row(name) for name in lengths])
         alt += _lines(ax, marks or {}, unit, log=log)
         ax.set_ylim(len(lengths) - 1 + thick * (1.6 if there else 0.6), -thick * 0.6 - 0.1)
