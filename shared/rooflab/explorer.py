@@ -124,14 +124,16 @@ def slider(label: str, value: float, low: float, high: float, *, base: int = 10)
     """
     if not 0 < value < math.inf:
         raise ValueError(f"expected a positive number where the slider {label!r} starts; found {value!r}")
-    low, high = min(low, math.floor(math.log(value, base))), max(high, math.ceil(math.log(value, base)))
+    # The page snaps to steps from the lower end on: the ends are moved so that the value itself is on a step.
+    step, at = (0.05 if base == 10 else 0.25), math.log(value, base)
+    low, high = at - step * max(0, math.ceil((at - low) / step)), at + step * max(0, math.ceil((high - at) / step))
 
     def make() -> Any:
         import ipywidgets
 
         return ipywidgets.FloatLogSlider(
-            value=value, base=base, min=low, max=high, step=0.05 if base == 10 else 0.25, description=label,
-            readout_format=".3g" if base == 10 else ",.0f", style=_NAMED, layout=_WRAPPING,
+            value=value, base=base, min=low, max=high, step=step, description=label,
+            readout_format=",.3r" if base == 10 else ",.0f", style=_NAMED, layout=_WRAPPING,
         )  # fmt: skip
 
     return make

@@ -1,5 +1,6 @@
 """The explorers: panels where nobody can drag, and a form whose every control moves the figure."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -206,6 +207,9 @@ class TestForms:
         for rates in ((1e6, 1e7, 1e-1), (1e16, 1e19, 1e-9)):
             controls, _, _ = drag(widgets.regimes, Ceilings(rates[0], {"fp32": rates[1]}, launch_s=rates[2]))
             found = [control.value for control in controls.values() if getattr(control, "base", 0) == 10.0]
+            for control in (c for c in controls.values() if hasattr(c, "base")):
+                steps = (math.log(control.value, control.base) - control.min) / control.step
+                assert steps == pytest.approx(round(steps), abs=1e-6), "the page snaps to steps, also at the start"
             assert found == pytest.approx([max(rates[2] * 1e6, 0.01), rates[0] / 1e9, rates[1] / 1e12])
         with pytest.raises(ValueError, match="expected a positive number where the slider 'x' starts; found 0"):
             explorer.slider("x", 0, 1, 2)
