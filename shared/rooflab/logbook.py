@@ -86,7 +86,10 @@ def log(key: str, value: Any) -> None:
     """Note a value of this run: a number, a measurement, or lists and dicts of them. A later value replaces it."""
     if not isinstance(key, str):
         raise TypeError(f"expected a name to log a value under, such as 'copy bandwidth'; found {key!r}")
-    _run[key] = plain(value)
+    try:
+        _run[key] = plain(value)
+    except RecursionError:
+        raise ValueError(f"expected a value that ends; found one under {key!r} that holds itself") from None
     state.append_line(_file(), {"unit": _unit, "key": key, "value": _run[key], "device": find_device().name,
                                 "time": now()})  # fmt: skip
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -94,12 +95,16 @@ class Ceilings:
             bytes_per_s: a bandwidth that was reached with data beyond all caches.
             flops_per_s: rates that were reached, by format.
         """
+        for name, reached in {"bytes_per_s": bytes_per_s, **(flops_per_s or {})}.items():
+            check_number(f"the rate of {name} that was reached", reached)
         rates = {name: max(rate, (flops_per_s or {}).get(name, 0.0)) for name, rate in self.flops_per_s.items()}
         return replace(self, bytes_per_s=max(self.bytes_per_s, bytes_per_s), flops_per_s=rates)
 
     @classmethod
     def of_chip(cls, chip: Chip) -> Ceilings:
         """Return the ceilings that a datasheet promises; a datasheet says nothing of launches, so those are free."""
+        if not hasattr(chip, "bytes_per_s"):
+            raise TypeError(f"expected a chip, such as specs.chip('h200'); found {chip!r:.60}")
         return cls(chip.bytes_per_s, chip.flops_per_s, label=f"{chip.name} (datasheet)", date=chip.checked)
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,7 +176,12 @@ def bound(work: Work, ceilings: Ceilings) -> Bound:
 
     Raises:
         KeyError: if the work does arithmetic in a format whose rate the ceilings lack.
+        TypeError: if it is no work, or these are no ceilings.
     """
+    if not isinstance(work, Work) or not isinstance(ceilings, Ceilings):
+        raise TypeError(
+            f"expected bound(work, ceilings); found a {type(work).__name__} and a {type(ceilings).__name__}"
+        )
     return Bound(
         overhead_s=ceilings.launch_s * work.launches,
         bandwidth_s=work.bytes / ceilings.bytes_per_s,
@@ -187,13 +197,24 @@ def sequence_time_s(works: Iterable[Work], ceilings: Ceilings) -> float:
     device's works do not overlap with each other: max(sum t0 launches, sum max(bytes / beta, flops / pi)).
     With one format, at least `bound` of the sum, which would let one work's arithmetic hide another's traffic.
     """
+    if isinstance(works, Work):
+        raise TypeError("expected a list of works, one after the other; found a single one: take bound(work, ceilings)")
     bounds = [bound(work, ceilings) for work in works]
     device_s = sum(max(b.bandwidth_s, b.compute_s) for b in bounds)
     return max(sum(b.overhead_s for b in bounds), device_s)
 
 
 def attainable(intensity: Array, ceilings: Ceilings, dtype: str) -> Array:
-    """Return the roof min(pi, beta I) in FLOP/s at an intensity in FLOP/byte; elementwise on an array."""
+    """Return the roof min(pi, beta I) in FLOP/s at an intensity in FLOP/byte; elementwise on an array.
+
+    Raises:
+        KeyError: if the ceilings have no rate for the format.
+        ValueError: if a single intensity is negative or no number.
+    """
+    if not isinstance(intensity, np.ndarray) and not (isinstance(intensity, Real) and intensity >= 0):
+        raise ValueError(
+            f"expected an intensity of zero or more in FLOP/byte, or an array of them; found {intensity!r}"
+        )
     roof = np.minimum(ceilings.rate(dtype), np.asarray(intensity) * ceilings.bytes_per_s)
     return roof if isinstance(intensity, np.ndarray) else float(roof)
 
@@ -217,7 +238,12 @@ def fit_three(
         ValueError: if a number is not positive, or a large operation was no slower than the tiny one.
     """
     large = {"elementwise": elementwise, "matmul": matmul}
-    for what, (amount, seconds) in large.items():
+    for what, pair in large.items():
+        numbers = [tiny_s, *pair] if isinstance(pair, tuple | list) else []
+        if len(numbers) != 3 or not all(isinstance(number, Real) for number in numbers):
+            raise TypeError(f"expected seconds of the tiny operation, and (amount, seconds) of the {what}; "
+                            f"found {tiny_s!r} and {pair!r}")  # fmt: skip
+        amount, seconds = pair
         if not (amount > 0 and tiny_s > 0 and seconds > tiny_s):
             raise ValueError(
                 f"expected a large {what} that takes longer than the tiny operation ({tiny_s!r} s); "

@@ -166,6 +166,8 @@ def find_chip(reported_name: str) -> Chip | None:
     contains a known one ("RTX 4090 Laptop GPU") is another chip. Where the frameworks make several devices of one
     chip, the device's share is returned (see `Chip.per_device`).
     """
+    if not isinstance(reported_name, str):
+        raise TypeError(f"expected the name that a device reports, as text; found {reported_name!r}")
     return _by_name().get(_key(reported_name))
 
 

@@ -140,7 +140,19 @@ def in_unit(value: float, unit: str) -> float:
     >>> in_unit(0.5, "%")
     50.0
     """
-    return unit_of(unit).from_si(value)
+    return unit_of(unit).from_si(_as_float(value))
+
+
+def _as_float(value: object) -> float:
+    """A number as a float, infinite where no float is so large."""
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    except (TypeError, ValueError):
+        raise TypeError(f"expected a number to write with its unit; found {value!r:.60}") from None
 
 
 def format_si(value: float, unit: str = "", digits: int = 3) -> str:
@@ -153,8 +165,9 @@ def format_si(value: float, unit: str = "", digits: int = 3) -> str:
     ('16 µs', '1 TB/s', '80 GiB', '65,536')
     """
     shown = unit_of(unit)
-    if digits < 1:
+    if isinstance(digits, bool) or not isinstance(digits, int) or digits < 1:
         raise ValueError(f"expected 1 significant digit or more; found {digits!r}")
+    value = _as_float(value)
     if shown.base in _PREFIXES and shown.symbol == shown.base:
         shown = _best(value, shown.base, digits)
     number = _digits(shown.from_si(value), digits)

@@ -134,3 +134,12 @@ def test_a_key_is_text(home, key):
     with pytest.raises(TypeError, match="expected a name to log a value under"):
         log(key, 1)
     assert this_run() == {}
+
+
+def test_a_value_without_an_end(home):
+    begin("s1/u1")
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="expected a value that ends; found one under 'a' that holds itself"):
+        log("a", endless)
+    assert this_run() == {}

@@ -236,6 +236,15 @@ class TestUnits:
     def test_what_is_written_right_is_never_refused(self, unit: str) -> None:
         assert unit_of(unit).symbol == unit
 
+    @pytest.mark.parametrize("value", [None, "3", b"3", [1.0], 1j])
+    def test_what_is_no_number(self, value: Any) -> None:
+        for write in (format_si, in_unit):
+            with pytest.raises(TypeError, match="expected a number to write with its unit; found"):
+                write(value, "s")
+
+    def test_whole_numbers_beyond_all_floats(self) -> None:
+        assert format_si(-(10**400), "B") == "-inf B"
+
     def test_no_digits(self) -> None:
         with pytest.raises(ValueError, match="expected 1 significant digit or more; found 0"):
             format_si(1.0, "s", digits=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 
 from rooflab.units import format_name, format_si
 
@@ -76,7 +76,7 @@ class Work:
 
     def __mul__(self, repeats: int) -> Work:
         """The same call `repeats` times, one after the other."""
-        if not isinstance(repeats, int):
+        if isinstance(repeats, bool) or not isinstance(repeats, Integral):
             return NotImplemented
         return Work(
             flops=self.flops * repeats,
