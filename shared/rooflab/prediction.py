@@ -80,13 +80,16 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
         show_text(f"Prediction: {question}{unit and f' ({unit})'}. Nobody is here to guess; {stand_in}.")
         return
     kept = state.read_json(GUESSES, {}).get(_key(question))
-    asked.guess = float(kept) if isinstance(kept, (int, float)) else None
+    # A file that was damaged or edited may hold anything; only a finite number is a guess.
+    asked.guess = kept if isinstance(kept, float) and math.isfinite(kept) else None
     _show_form(asked)
 
 
 def _number(value: Any, what: str) -> float:
     if isinstance(value, (float, int)) and not isinstance(value, bool):
-        return float(value)
+        return (
+            float(value) if abs(value) < 1e308 or isinstance(value, float) else math.inf
+        )  # a whole number may be huge
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item") and not isinstance(value.item(), (bool, complex)):
         return float(value.item())  # a scalar of NumPy, torch or JAX
     raise TypeError(f"expected {what}; found {type(value).__name__}")

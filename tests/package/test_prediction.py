@@ -104,6 +104,11 @@ class TestHeadless:
         report(Q, number)
         assert (asked(Q).model, asked(Q).measured) == (2.0, 2.0)
 
+    def test_a_whole_number_beyond_all_floats(self):
+        predict(Q, model=10**400)
+        report(Q, 10**400)
+        assert (asked(Q).model, asked(Q).measured) == (math.inf, math.inf)
+
     @pytest.mark.parametrize("question", ["", " ", None, 3])
     def test_a_question_is_text(self, question):
         with pytest.raises(TypeError, match="expected the question as text"):
@@ -163,6 +168,17 @@ class TestReader:
         assert asked(Q).guess == (0.003 if early else None)
         predict(Q, unit="ms", model=0.002)
         assert commit(Q, "4").startswith("Committed")
+
+    @pytest.mark.parametrize("kept", ["NaN", "Infinity", "true", '"3"', "[3]", "null"])
+    def test_what_is_kept_and_is_no_number_is_no_guess(self, notebook, home, restart, kept):
+        predict(Q, unit="ms", model=None)
+        commit(Q, "3")
+        path = home / prediction.GUESSES
+        path.write_text(path.read_text().replace("0.003", kept))
+        restart()
+        predict(Q, unit="ms", model=None)
+        assert asked(Q).guess is None
+        assert commit(Q, "4") == "Committed: 4 ms. Now measure."
 
     def test_guesses_outlive_the_kernel_unit_by_unit(self, notebook, restart):
         predict(Q, unit="ms", model=None)
