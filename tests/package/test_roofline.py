@@ -72,7 +72,7 @@ class TestBound:
     def test_more_work_never_takes_less_time(self, one: Work, two: Work, roof: Ceilings) -> None:
         both = bound(one + two, roof).time_s
         assert both >= max(bound(one, roof).time_s, bound(two, roof).time_s) * (1 - 1e-12)
-        assert both <= bound(one, roof).time_s + bound(two, roof).time_s * (1 + 1e-12) + 1e-300
+        assert both <= (bound(one, roof).time_s + bound(two, roof).time_s) * (1 + 1e-12) + 1e-300
 
     @given(st.lists(works, min_size=1, max_size=6), ceilings)
     def test_a_sequence_lies_between_its_sum_and_the_sum_of_its_bounds(self, parts: list[Work], roof: Ceilings) -> None:
