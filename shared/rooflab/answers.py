@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Allowed", "Tolerance", "difference", "exact", "kind", "plain", "short", "tolerance"]
+from .wording import amount, both, kind
+
+__all__ = ["Allowed", "Tolerance", "difference", "exact", "plain", "tolerance"]
 
 # Format -> (unit roundoff, smallest step near zero). fp8 is e4m3.
 _FORMATS = {
@@ -68,8 +70,10 @@ def tolerance(dtype: str, length: int = 1, *, scale: float = 0.0) -> Tolerance:
     """
     if dtype not in _FORMATS:
         raise ValueError(f"unknown format {dtype!r}; expected one of {', '.join(_FORMATS)}")
-    if length < 1:
-        raise ValueError(f"a reduction has at least one term; found length={length!r}")
+    if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
+        raise ValueError(f"a reduction has at least one term, a whole number of them; found length={length!r}")
+    if not 0 <= scale < math.inf:
+        raise ValueError(f"expected the size of the terms as a finite number of zero or more; found scale={scale!r}")
     unit, step = _FORMATS[dtype]
     accumulator = min(unit, _FORMATS["fp32"][0])
     rtol = max(4 * unit + 4 * math.sqrt(length) * accumulator, _SMALLEST_RTOL)
@@ -132,17 +136,8 @@ def _number_array(array: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any
     return array.copy()
 
 
-def kind(value: object) -> str:
-    """Say what ``value``, which is plain, is; two values of different kinds are never equal."""
-    if isinstance(value, np.ndarray):
-        of = {"b": " of bools", "c": " of complex numbers"}.get(value.dtype.kind, "")
-        return f"an array{of} of shape {value.shape}"
-    names = {bool: "a bool", complex: "a complex number", str: "a string", list: "a list", dict: "a dict"}
-    return "nothing" if value is None else names.get(type(value), "a number")
-
-
-def difference(found: Any, expected: Any, allowed: Allowed, *, path: str = "") -> str | None:
-    """Say where two plain values differ, or None.
+def difference(found: Any, expected: Any, allowed: Allowed, *, path: str = "", unit: str | None = None) -> str | None:
+    """Say where two plain values differ, or None; numbers are written in ``unit``, if it is given.
 
     Of arrays the element furthest outside its tolerance is named, of lists and dicts the first. The answer is "" where
     the two values themselves say everything.
@@ -160,34 +155,41 @@ def difference(found: Any, expected: Any, allowed: Allowed, *, path: str = "") -
             return f"{at}expected {len(expected)} items, found {len(found)}"
         pairs = [(a, b, f"{path}[{index}]") for index, (a, b) in enumerate(zip(found, expected, strict=True))]
     elif isinstance(expected, np.ndarray):
-        return _worst_element(found, expected, path, allowed)
+        return _worst_element(found, expected, path, allowed, unit)
     elif type(expected) in (int, float, complex):
-        return _number_difference(found, expected, at, allowed)
+        return _number_difference(found, expected, at, allowed, unit)
     else:
-        return None if found == expected else _values(at, expected, found)
-    places = (difference(a, b, allowed, path=key) for a, b, key in pairs)
+        return None if found == expected else _values(at, expected, found, unit)
+    places = (difference(a, b, allowed, path=key, unit=unit) for a, b, key in pairs)
     return next((place for place in places if place is not None), None)
 
 
-def _values(at: str, expected: object, found: object) -> str:
-    return f"{at}expected {short(expected)}, found {short(found)}" if at else ""
+def _values(at: str, expected: object, found: object, unit: str | None) -> str:
+    if not at:
+        return ""
+    wanted, got = both(expected, found, unit=unit)
+    return f"{at}expected {wanted}, found {got}"
 
 
-def _number_difference(found: complex, expected: complex, at: str, allowed: Allowed) -> str | None:
+def _number_difference(found: complex, expected: complex, at: str, allowed: Allowed, unit: str | None) -> str | None:
     # In Python and not in numpy: counts of FLOPs and bytes pass 2^63.
     if found == expected:
         return None
-    values = _values(at, expected, found)
-    if not cmath.isfinite(expected) or not cmath.isfinite(found):
+    values = _values(at, expected, found, unit)
+    try:
+        if not cmath.isfinite(expected) or not cmath.isfinite(found):
+            return values
+        limit, off = allowed(abs(expected)), abs(found - expected)
+        bound = limit.atol + limit.rtol * abs(expected)
+    except OverflowError:  # a whole number that no float holds is not near one
         return values
-    limit, off = allowed(abs(expected)), abs(found - expected)
-    bound = limit.atol + limit.rtol * abs(expected)
     if off <= bound:
         return None
-    return ", ".join(filter(None, (values, f"off by {off:.2g}, where {bound:.2g} is allowed" if bound else "")))
+    told = f"off by {amount(off, unit)}, where {amount(bound, unit)} is allowed" if bound else ""
+    return ", ".join(filter(None, (values, told)))
 
 
-def _worst_element(found: Any, expected: Any, path: str, allowed: Allowed) -> str | None:
+def _worst_element(found: Any, expected: Any, path: str, allowed: Allowed, unit: str | None) -> str | None:
     sizes = np.abs(expected[np.isfinite(expected)].astype(complex))
     limit = allowed(float(sizes.max()) if sizes.size else 0.0)
     with np.errstate(all="ignore"):
@@ -201,15 +203,6 @@ def _worst_element(found: Any, expected: Any, path: str, allowed: Allowed) -> st
     excess = np.where(wrong, np.nan_to_num(off - bound, nan=np.inf, posinf=np.inf), -1.0)
     index = np.unravel_index(int(excess.argmax()), excess.shape)
     place = f"{path}[{', '.join(map(str, index))}]"
-    values = f"at {place}: expected {expected[index].item()!r}, found {found[index].item()!r}"
+    values = _values(f"at {place}: ", expected[index].item(), found[index].item(), unit)
     share = f"{int(wrong.sum())} of {wrong.size} elements are wrong; the worst is "
-    return f"{share}{values}" + (f", where {bound[index]:.2g} is allowed" if bound[index] else "")
-
-
-def short(value: object) -> str:
-    """Write ``value`` on at most a few lines."""
-    if isinstance(value, np.ndarray):
-        text = np.array2string(value, threshold=12, edgeitems=3, precision=6, max_line_width=100)
-        return f"{text} shape {value.shape}" if value.size > 12 else text
-    text = value if isinstance(value, str) and len(value) > 200 else repr(value)
-    return text if len(text) <= 200 else f"{text[:120]} ... {text[-60:]}"
+    return f"{share}{values}" + (f", where {amount(bound[index], unit)} is allowed" if bound[index] else "")

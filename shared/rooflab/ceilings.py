@@ -58,14 +58,22 @@ def measured_ceilings(
 
 
 def _kept(name: str, key: Mapping[str, Any]) -> Ceilings | None:
-    """What the cache holds for this key; None where it holds nothing, or nothing that makes sense."""
-    kept = state.read_json(name, {})
-    if kept.get("key") != key or kept.get("disturbed"):
+    """What the cache holds for this key; None where it holds nothing, or nothing that makes sense, which is said."""
+    kept = state.read_json(name)
+    if kept is None and not (state.home() / name).is_file():
         return None
     try:
-        return Ceilings.from_dict(kept["ceilings"])
-    except (AttributeError, KeyError, TypeError, ValueError):
+        if not isinstance(kept, dict) or "key" not in kept:
+            raise ValueError("expected ceilings and the key of what they belong to")
+        if kept["key"] != key or kept.get("disturbed"):
+            return None
+        found = Ceilings.from_dict(kept.get("ceilings"))  # type: ignore[arg-type]
+        if not found.flops_per_s:
+            raise ValueError("expected a rate in one format or more; found none")
+    except (TypeError, ValueError) as error:
+        print(f"The ceilings kept in {state.home() / name} are damaged ({error}); they are measured again.")
         return None
+    return found
 
 
 def copy_size(*, memory_bytes: float, cache_bytes: float, accelerator: bool) -> int:

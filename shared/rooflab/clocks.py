@@ -142,6 +142,8 @@ class GraphClock:
     resolution_s = 0.5e-6
 
     def __init__(self, unroll: int = 20) -> None:
+        if isinstance(unroll, bool) or not isinstance(unroll, int) or unroll < 1:
+            raise ValueError(f"unroll is {unroll!r}; expected a whole number of 1 or more calls in the graph.")
         self.unroll = unroll
         self._torch = _torch_with_gpu("graph replay")
 
@@ -181,6 +183,8 @@ def _torch_with_gpu(what: str) -> Any:
 def named_clock(clock: str | Clock) -> Clock:
     """The clock of that name ("host", "events", "graph"); a clock stands for itself."""
     if not isinstance(clock, str):
+        if isinstance(clock, type) or not all(hasattr(clock, name) for name in ("name", "resolution_s", "bind")):
+            raise TypeError(f"clock is {clock!r}; expected 'host', 'events', 'graph' or a Clock, such as HostClock().")
         return clock
     kinds: dict[str, Callable[[], Clock]] = {"host": HostClock, "events": EventClock, "graph": GraphClock}
     if clock not in kinds:

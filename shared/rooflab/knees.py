@@ -50,6 +50,8 @@ def leaves_overhead(work_of: Callable[[int], Work], ceilings: Ceilings, *, low: 
     def outside(size: int) -> bool:
         return bound(work_of(size), ceilings).regime != "overhead"
 
+    if not 1 <= low <= high:
+        raise ValueError(f"expected sizes 1 <= low <= high to search; found {low!r} and {high!r}")
     if not outside(high):
         raise ValueError(f"expected a size in {low}..{high} that leaves the overhead regime; found none")
     while low < high:
@@ -73,8 +75,15 @@ def leaves_plateau(sizes: Sequence[float], times_s: Sequence[float], *, factor: 
         factor: how far above the plateau.
 
     Raises:
-        ValueError: if the curve does not end that high.
+        ValueError: if the curve does not end that high, or these are no sizes and times above zero, as many of each.
     """
+    if len(sizes) != len(times_s) or not len(sizes):
+        raise ValueError(f"expected as many sizes as times, one or more; found {len(sizes)} and {len(times_s)}")
+    if not all(0 < value < math.inf for value in (*sizes, *times_s)) or list(sizes) != sorted(set(sizes)):
+        raise ValueError("expected sizes in rising order and times, all above zero and finite; "
+                         f"found {str(list(sizes))[:80]} and {str(list(times_s))[:80]}")  # fmt: skip
+    if not 1 < factor < math.inf:
+        raise ValueError(f"expected a factor above 1, how far the curve has risen; found {factor!r}")
     level = factor * min(times_s)
     last = max(i for i, time_s in enumerate(times_s) if time_s < level)
     if last == len(times_s) - 1:

@@ -40,7 +40,7 @@ def _file() -> str:
 def values_of(unit: str) -> dict[str, Any]:
     """What the logbook holds of a unit, the last value of each key; the recorder reads its own file with it."""
     lines = [line for line in state.read_lines(_file()) if isinstance(line, dict) and line.get("unit") == unit]
-    return {line["key"]: line["value"] for line in lines if "key" in line and "value" in line}
+    return {line["key"]: line["value"] for line in lines if isinstance(line.get("key"), str) and "value" in line}
 
 
 def begin(unit: str) -> None:
@@ -84,7 +84,12 @@ def plain(value: Any) -> Any:
 
 def log(key: str, value: Any) -> None:
     """Note a value of this run: a number, a measurement, or lists and dicts of them. A later value replaces it."""
-    _run[key] = plain(value)
+    if not isinstance(key, str):
+        raise TypeError(f"expected a name to log a value under, such as 'copy bandwidth'; found {key!r}")
+    try:
+        _run[key] = plain(value)
+    except RecursionError:
+        raise ValueError(f"expected a value that ends; found one under {key!r} that holds itself") from None
     state.append_line(_file(), {"unit": _unit, "key": key, "value": _run[key], "device": find_device().name,
                                 "time": now()})  # fmt: skip
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from .clocks import Clock, cache_flusher, made_by_jax, named_clock, wait
 from .costs import Work
+from .measurable import refuse_candidates, refuse_numbers, refuse_options, refuse_promise
 from .samples import Measurement, Ratio, median_interval, quantile
 from .shortage import clear_shortage
 
@@ -72,7 +73,7 @@ def measure(fn: Callable[..., Any], work: Work | None = None, *, name: str = "",
         work: what one call must do, for rates.
         name: how tables call it.
     """
-    label = name or (work.name if work is not None and work.name else getattr(fn, "__name__", "call"))
+    label = name or getattr(work, "name", "") or getattr(fn, "__name__", "call")
     return measure_all({label: fn}, work=work, **options)[label]
 
 
@@ -109,11 +110,14 @@ def measure_all(
 
     Raises:
         ValueError: nothing to measure, or options that do not go together; one sentence says which.
+        TypeError: a candidate is no function, or only promises its work (a generator, a coroutine, a future).
         RuntimeError: the clock cannot time this here.
         OutOfMemory: a candidate does not fit.
     """
     ticker = named_clock(clock)
-    works = _check(candidates, work, ticker, inputs, cold, calls, min_samples, max_samples)
+    works = refuse_candidates(candidates, work)
+    refuse_options(ticker, inputs, cold=cold)
+    refuse_numbers(calls=calls, min_samples=min_samples, max_samples=max_samples, settle=settle, budget_s=budget_s)
     flush = cache_flusher() if cold else None
     now = _host_now(ticker)
     prepared = []
@@ -137,31 +141,6 @@ def measure_all(
     return {c.name: _finish(c, ticker, settle, cold, turn) for c in prepared}
 
 
-def _check(
-    candidates: Mapping[str, Callable[..., Any]], work: Work | Mapping[str, Work] | None, clock: Clock,
-    inputs: Sequence[Any] | None, cold: bool, calls: int | None, min_samples: int, max_samples: int,
-) -> Mapping[str, Work | None]:  # fmt: skip
-    """Refuse what cannot be measured; returns the work of each candidate."""
-    if not candidates:
-        raise ValueError("measure_all needs at least one candidate; found none.")
-    works = work if isinstance(work, Mapping) else dict.fromkeys(candidates, work)
-    if set(works) != set(candidates):
-        raise ValueError(f"work is given for {sorted(works)}, candidates are {sorted(candidates)}.")
-    if inputs is not None and len(inputs) == 0:
-        raise ValueError("inputs is empty: give at least one, or leave it out for a function without arguments.")
-    if calls is not None and calls < 1:
-        raise ValueError(f"calls is {calls}; expected 1 or more.")
-    if not 1 <= min_samples <= max_samples:
-        raise ValueError(f"expected 1 <= min_samples <= max_samples; found {min_samples} and {max_samples}.")
-    unroll = getattr(clock, "unroll", 1)
-    if cold and unroll > 1:
-        raise ValueError(f"cold=True needs single calls, and a graph replays {unroll} of them: pass clock='events'.")
-    if inputs is not None and unroll % len(inputs) and unroll > 1:
-        raise ValueError(f"A graph of {unroll} calls cannot rotate through {len(inputs)} inputs evenly; "
-                         f"pass clock=GraphClock(unroll={len(inputs)}).")  # fmt: skip
-    return works
-
-
 def _host_now(clock: Clock) -> Callable[[], float]:
     """What the budget is read from: the clock's own host clock, if it has one."""
     return getattr(clock, "now", None) or named_clock("host").now  # type: ignore[attr-defined]
@@ -177,6 +156,7 @@ def _prepare(
     pause(None)
     start = now()
     result = call(0)
+    refuse_promise(name, result)  # before the wait: JAX warns of generators
     pause(result)
     first_call_s = now() - start
     if clock.name in ("events", "graph") and made_by_jax(result):

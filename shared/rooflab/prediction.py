@@ -63,17 +63,36 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
         question: reads on into the answer: "the largest product takes … times the smallest".
         unit: what a bare number means: "ms", "GB/s", "x", or "" for a plain number. Other prefixes may be typed.
         model: the model's answer in SI units, not shown before ``report``; None where nothing can be derived.
+
+    Raises:
+        TypeError: the question is no text, or the model is no number.
+        ValueError: the unit is none, or could be two ("Gb").
     """
+    if not (isinstance(question, str) and question.strip()):
+        raise TypeError(f"expected the question as text, such as 'a copy of 1 GB takes'; found {question!r}")
+    unit_of(unit)
     value = model() if callable(model) else model
-    asked = _asked[question] = Prediction(question, unit, None if value is None else float(value))
+    number = None if value is None else _number(value, "the model's answer as a number in SI units, or None")
+    asked = _asked[question] = Prediction(question, unit, number)
     if is_headless():
         asked.guess, asked.stand_in = asked.model, True
         stand_in = "no model stands in" if value is None else "the model's own answer stands in"
         show_text(f"Prediction: {question}{unit and f' ({unit})'}. Nobody is here to guess; {stand_in}.")
         return
     kept = state.read_json(GUESSES, {}).get(_key(question))
-    asked.guess = float(kept) if isinstance(kept, (int, float)) else None
+    # A file that was damaged or edited may hold anything; only a finite number is a guess.
+    asked.guess = kept if isinstance(kept, float) and math.isfinite(kept) else None
     _show_form(asked)
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, (float, int)) and not isinstance(value, bool):
+        return (
+            float(value) if abs(value) < 1e308 or isinstance(value, float) else math.inf
+        )  # a whole number may be huge
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item") and not isinstance(value.item(), (bool, complex)):
+        return float(value.item())  # a scalar of NumPy, torch or JAX
+    raise TypeError(f"expected {what}; found {type(value).__name__}")
 
 
 def _key(question: str) -> str:
@@ -105,9 +124,7 @@ def commit(question: str, text: str) -> str:
     except ValueError as error:
         sentence = f"{error}."
         return sentence[0].upper() + sentence[1:]
-    guesses = state.read_json(GUESSES, {})
-    guesses[_key(question)] = asked.guess
-    state.write_json(GUESSES, guesses)
+    state.update_json(GUESSES, lambda guesses: guesses.update({_key(question): asked.guess}))
     return f"Committed: {format_si(asked.guess, asked.symbol)}. Now measure."
 
 
@@ -142,9 +159,14 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
         question: as given to ``predict``.
         measured: in SI units; of a ``Measurement`` its median.
         key: where the record keeps it; default: the question.
+
+    Raises:
+        UnknownQuestion: no predict cell asked it.
+        TypeError: what was measured is no number.
     """
     asked = prediction(question)
-    value = measured.median_s if isinstance(measured, Measurement) else float(measured)
+    median_s = measured.median_s if isinstance(measured, Measurement) else measured
+    value = _number(median_s, "a number in SI units, or a Measurement")
     asked.measured = value
     key = key or question
     log(key, {"guess": None if asked.stand_in else asked.guess, "model": asked.model, "measured": value,

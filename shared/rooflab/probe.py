@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Facts", "look"]
+__all__ = ["Facts", "look", "main_memory_bytes"]
 
 _PACKAGES = ("torch", "jax", "jaxlib", "triton", "numpy", "ipywidgets", "rooflab")
 
@@ -59,7 +59,7 @@ def look(*, accelerators: bool = True) -> Facts:
         cpu_name=_cpu_name(),
         cpu_cores=_cores(),
         cpu_flags=_cpu_flags(),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=main_memory_bytes(),
         last_cache_bytes=_last_cache_bytes(),
         versions=_versions(),
     )
@@ -182,7 +182,8 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _memory_bytes() -> float:
+def main_memory_bytes() -> float:
+    """The main memory that this process may use, in bytes; 0 where it cannot be known."""
     if sys.platform == "darwin":
         return float(_sysctl("hw.memsize") or 0)
     total = 0.0

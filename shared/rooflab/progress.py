@@ -37,6 +37,9 @@ class Progress:
         stream: where to write (default: standard error).
         every_s: where no terminal watches, at most one line in this time.
         clock: seconds, monotonic.
+
+    Raises:
+        ValueError: the number of steps is no whole number of zero or more.
     """
 
     def __init__(
@@ -49,6 +52,8 @@ class Progress:
         every_s: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if isinstance(total, bool) or not isinstance(total, int) or total < 0:
+            raise ValueError(f"expected the number of steps as a whole number of zero or more; found {total!r}")
         self.name, self.total, self.unit, self.every_s = name, total, unit, every_s
         self._stream = stream or sys.stderr
         self._clock = clock

@@ -65,6 +65,10 @@ def save_record(unit: str, values: Mapping[str, Any], *, device: Device | None =
     Raises:
         OSError: the folder cannot be written.
     """
+    if not isinstance(unit, str) or not unit.rsplit("/", 1)[-1].strip():
+        raise ValueError(f"expected a unit, such as 's1_measurement/u1_step_cost'; found {unit!r}")
+    if not isinstance(values, Mapping):
+        raise TypeError(f"expected what a run logged, values by key; found a {type(values).__name__}")
     device = device or find_device()
     record = {
         "unit": unit,
@@ -81,34 +85,76 @@ def save_record(unit: str, values: Mapping[str, Any], *, device: Device | None =
     return path
 
 
+# What a figure reads of a record, and of which type.
+_SHAPE = {"device": dict, "values": dict}
+_DEVICE = {"name": str}
+_told: set[Path] = set()
+
+
 @lru_cache(maxsize=64)
 def _load(path: Path) -> dict[str, Any]:
+    """One record.
+
+    Raises:
+        ValueError: the file cannot be read, is no JSON, or lacks what a record holds.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
+        _check(record, _SHAPE, "it")
+        _check(record["device"], _DEVICE, "its 'device'")
+    except (OSError, ValueError, RecursionError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ValueError(f"{path} is no valid record ({reason}): restore it from git, or record it again.") from error
+    return record
+
+
+def _check(record: Any, shape: Mapping[str, type], what: str) -> None:
+    if not isinstance(record, dict):
+        raise ValueError(f"expected a JSON object; found a {type(record).__name__}")
+    for key, kind in shape.items():
+        if key not in record:
+            raise ValueError(f"{what} lacks {key!r}")
+        if not isinstance(record[key], kind):
+            raise ValueError(f"{key!r} is a {type(record[key]).__name__}; expected a {kind.__name__}")
+
+
+def _usable(path: Path) -> dict[str, Any] | None:
+    """One record, or None where it is damaged, which is said once: no reader is stopped by it."""
+    try:
+        return _load(path)
     except ValueError as error:
-        raise ValueError(f"{path} is no valid record ({error}): restore it from git, or record it again.") from error
+        if path not in _told:
+            _told.add(path)
+            print(f"{error} It is left out.")
+        return None
 
 
 def all_records() -> list[dict[str, Any]]:
-    """Every record, sorted by device and unit."""
-    return [_load(path) for path in sorted(records_folder().glob("*/*.json"))]
+    """Every record, sorted by device and unit; damaged ones are left out, which is said."""
+    return [record for path in sorted(records_folder().glob("*/*.json")) if (record := _usable(path)) is not None]
 
 
 def reference(unit: str = "", device: str = "") -> dict[str, Any] | None:
-    """The record to set beside this run, or None where there is none.
+    """The record to set beside this run, or None where there is none; a damaged one is left out, which is said.
 
     Args:
         unit: default: the current one.
         device: its folder's name. Default: the reference accelerator; on that device itself, the recorded CPU.
+
+    Raises:
+        ValueError: the record of the device that was asked for is damaged.
     """
     name = (unit or current_unit()).rsplit("/", 1)[-1]
-    own = find_device().slug
     folder = records_folder()
+    if device:
+        path = folder / device / f"{name}.json"
+        return _load(path) if path.is_file() else None
+    own = find_device().slug
     others = sorted(path.name for path in folder.glob("*-cpu") if path.is_dir())
-    for candidate in (device,) if device else (*REFERENCE, *others):
+    for candidate in (*REFERENCE, *others):
         path = folder / candidate / f"{name}.json"
-        if (device or candidate != own) and path.is_file():
-            return _load(path)
+        if candidate != own and path.is_file() and (record := _usable(path)) is not None:
+            return record
     return None
 
 
@@ -131,14 +177,28 @@ def recorded_curves(key: str) -> dict[str, dict[str, list[float]]]:
     sweep = record.get("values", {}).get(key) if record else None
     if record is None or not sweep:
         return {}
+    if not isinstance(sweep, dict) or not all(_is_line(line) for line in sweep.values()):
+        raise ValueError(f"The record of {short_name(record)} holds no sweep under {key!r} (label to as many x as y): "
+                         "give the figure a key of its own, or record the unit again.")  # fmt: skip
     return {f"{short_name(record)}: {label}": line for label, line in sweep.items()}
+
+
+def _is_line(line: Any) -> bool:
+    if not (isinstance(line, dict) and isinstance(line.get("x"), list) and isinstance(line.get("y"), list)):
+        return False
+    numbers = all(isinstance(value, int | float | None) for value in line["x"] + line["y"])
+    return numbers and len(line["x"]) == len(line["y"])
 
 
 def note_progress(lab: str, exercise: str) -> None:
     """Note that a visible check of an exercise passed, for the map of the book."""
-    done = progress()
-    done.setdefault(lab, {}).setdefault(exercise, now())
-    state.write_json("progress.json", done)
+
+    def note(done: dict[str, Any]) -> None:
+        if not isinstance(done.get(lab), dict):
+            done[lab] = {}
+        done[lab].setdefault(exercise, now())
+
+    state.update_json("progress.json", note)
 
 
 def progress() -> dict[str, dict[str, str]]:

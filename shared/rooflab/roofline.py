@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .costs import Work
+from .costs.work import Work, check_number
 from .units import format_name
 
 if TYPE_CHECKING:
@@ -56,12 +57,15 @@ class Ceilings:
     date: str = ""
 
     def __post_init__(self) -> None:
-        rates = {format_name(name): float(rate) for name, rate in self.flops_per_s.items()}
-        for what, rate in {"bytes_per_s": self.bytes_per_s, **rates}.items():
-            if not rate > 0:
-                raise ValueError(f"expected a positive rate for {what}; found {rate!r}")
-        if not self.launch_s >= 0:
-            raise ValueError(f"expected launch_s of zero or more; found {self.launch_s!r}")
+        if not isinstance(self.flops_per_s, Mapping):
+            raise TypeError(
+                f"expected flops_per_s as format and rate, as in {{'fp32': 1e12}}; found {self.flops_per_s!r}"
+            )
+        given = {format_name(name): rate for name, rate in self.flops_per_s.items()}
+        for what, rate in {"bytes_per_s": self.bytes_per_s, **given}.items():
+            check_number(f"the rate of {what}", rate, positive=True)
+        check_number("launch_s", self.launch_s)
+        rates = {name: float(rate) for name, rate in given.items()}
         object.__setattr__(self, "flops_per_s", MappingProxyType(rates))
 
     def __reduce__(self) -> tuple[Callable[..., Ceilings], tuple[dict[str, Any]]]:
@@ -92,12 +96,16 @@ class Ceilings:
             bytes_per_s: a bandwidth that was reached with data beyond all caches.
             flops_per_s: rates that were reached, by format.
         """
+        for name, reached in {"bytes_per_s": bytes_per_s, **(flops_per_s or {})}.items():
+            check_number(f"the rate of {name} that was reached", reached)
         rates = {name: max(rate, (flops_per_s or {}).get(name, 0.0)) for name, rate in self.flops_per_s.items()}
         return replace(self, bytes_per_s=max(self.bytes_per_s, bytes_per_s), flops_per_s=rates)
 
     @classmethod
     def of_chip(cls, chip: Chip) -> Ceilings:
         """Return the ceilings that a datasheet promises; a datasheet says nothing of launches, so those are free."""
+        if not hasattr(chip, "bytes_per_s"):
+            raise TypeError(f"expected a chip, such as specs.chip('h200'); found {chip!r:.60}")
         return cls(chip.bytes_per_s, chip.flops_per_s, label=f"{chip.name} (datasheet)", date=chip.checked)
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,7 +121,19 @@ class Ceilings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Ceilings:
-        """Return the ceilings that `to_dict` described."""
+        """Return the ceilings that `to_dict` described.
+
+        Raises:
+            ValueError: a value is missing, unknown, or cannot be; one sentence says which.
+            TypeError: a value is of another type, or these are no values by name.
+        """
+        if not isinstance(values, Mapping):
+            raise TypeError(f"expected ceilings as values by name; found a {type(values).__name__}")
+        names = [each.name for each in fields(cls)]
+        if missing := [name for name in ("bytes_per_s", "flops_per_s") if name not in values]:
+            raise ValueError(f"expected ceilings with {' and '.join(missing)}; found {', '.join(values) or 'nothing'}")
+        if strangers := [name for name in values if name not in names]:
+            raise ValueError(f"expected ceilings of {', '.join(names)}; found {', '.join(map(repr, strangers))}")
         return cls(**values)
 
 
@@ -157,7 +177,12 @@ def bound(work: Work, ceilings: Ceilings) -> Bound:
 
     Raises:
         KeyError: if the work does arithmetic in a format whose rate the ceilings lack.
+        TypeError: if it is no work, or these are no ceilings.
     """
+    if not isinstance(work, Work) or not isinstance(ceilings, Ceilings):
+        raise TypeError(
+            f"expected bound(work, ceilings); found a {type(work).__name__} and a {type(ceilings).__name__}"
+        )
     return Bound(
         overhead_s=ceilings.launch_s * work.launches,
         bandwidth_s=work.bytes / ceilings.bytes_per_s,
@@ -173,6 +198,8 @@ def sequence_time_s(works: Iterable[Work], ceilings: Ceilings) -> float:
     device's works do not overlap with each other: max(sum t0 launches, sum max(bytes / beta, flops / pi)).
     With one format, at least `bound` of the sum, which would let one work's arithmetic hide another's traffic.
     """
+    if isinstance(works, Work):
+        raise TypeError("expected a list of works, one after the other; found a single one: take bound(work, ceilings)")
     bounds = [bound(work, ceilings) for work in works]
     device_s = sum(max(b.bandwidth_s, b.compute_s) for b in bounds)
     return max(sum(b.overhead_s for b in bounds), device_s)
@@ -193,7 +220,16 @@ def sequence_regime(works: Iterable[Work], ceilings: Ceilings) -> str:
 
 
 def attainable(intensity: Array, ceilings: Ceilings, dtype: str) -> Array:
-    """Return the roof min(pi, beta I) in FLOP/s at an intensity in FLOP/byte; elementwise on an array."""
+    """Return the roof min(pi, beta I) in FLOP/s at an intensity in FLOP/byte; elementwise on an array.
+
+    Raises:
+        KeyError: if the ceilings have no rate for the format.
+        ValueError: if a single intensity is negative or no number.
+    """
+    if not isinstance(intensity, np.ndarray) and not (isinstance(intensity, Real) and intensity >= 0):
+        raise ValueError(
+            f"expected an intensity of zero or more in FLOP/byte, or an array of them; found {intensity!r}"
+        )
     roof = np.minimum(ceilings.rate(dtype), np.asarray(intensity) * ceilings.bytes_per_s)
     return roof if isinstance(intensity, np.ndarray) else float(roof)
 
@@ -217,7 +253,12 @@ def fit_three(
         ValueError: if a number is not positive, or a large operation was no slower than the tiny one.
     """
     large = {"elementwise": elementwise, "matmul": matmul}
-    for what, (amount, seconds) in large.items():
+    for what, pair in large.items():
+        numbers = [tiny_s, *pair] if isinstance(pair, tuple | list) else []
+        if len(numbers) != 3 or not all(isinstance(number, Real) for number in numbers):
+            raise TypeError(f"expected seconds of the tiny operation, and (amount, seconds) of the {what}; "
+                            f"found {tiny_s!r} and {pair!r}")  # fmt: skip
+        amount, seconds = pair
         if not (amount > 0 and tiny_s > 0 and seconds > tiny_s):
             raise ValueError(
                 f"expected a large {what} that takes longer than the tiny operation ({tiny_s!r} s); "

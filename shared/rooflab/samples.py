@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 
 from .costs import Work
 from .units import format_si
@@ -23,15 +24,30 @@ def quantile(values: Sequence[float], q: float) -> float:
     """The q-quantile (0 to 1) of at least one value, interpolated linearly between order statistics.
 
     Raises:
-        ValueError: no values, or a q outside 0 to 1.
+        ValueError: no values, one that is not-a-number, or a q outside 0 to 1.
+        TypeError: something is no number.
     """
-    ordered = sorted(values)
+    ordered = _in_order(values)
+    if isinstance(q, bool) or not isinstance(q, int | float):
+        raise TypeError(f"expected a q from 0 to 1; found {q!r}")
     if not ordered or not 0 <= q <= 1:
         raise ValueError(f"expected at least one value and a q from 0 to 1; found {len(ordered)} values and q = {q!r}")
     position = q * (len(ordered) - 1)
     low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (position - low) * (ordered[high] - ordered[low])
+
+
+def _in_order(values: Sequence[float]) -> list[float]:
+    """The values sorted; refuses those that have no order."""
+    try:
+        ordered = sorted(values)
+        total = sum(ordered)
+    except TypeError:
+        raise TypeError(f"expected numbers in a list; found {str(values)[:60]}") from None
+    if total != total and any(value != value for value in ordered):
+        raise ValueError(f"expected numbers; found nan among {len(ordered)} values, which has no place in their order")
+    return ordered
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -44,7 +60,8 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     Raises:
         ValueError: no values.
     """
-    ordered, n = sorted(values), len(values)
+    ordered = _in_order(values)
+    n = len(ordered)
     if not n:
         raise ValueError("expected at least one value; found none")
     if n < 6:
@@ -109,6 +126,18 @@ class Measurement:
     turn: int = 0
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        given = self.times_s
+        if isinstance(given, str | bytes) or not hasattr(given, "__iter__") or getattr(given, "ndim", 1) != 1:
+            raise TypeError(f"expected the times of {self.name!r}, one a sample, in a list; found {given!r:.60}")
+        times_s = tuple(given)
+        for time_s in times_s:
+            if isinstance(time_s, bool) or not isinstance(time_s, Real) or not 0 < time_s < math.inf:
+                raise ValueError(f"expected the times of {self.name!r} in seconds, above zero; found {time_s!r}")
+        if not times_s:
+            raise ValueError(f"expected at least one time of {self.name!r}; found none")
+        object.__setattr__(self, "times_s", times_s)
+
     @property
     def median_s(self) -> float:
         """Half of the samples took less."""
@@ -165,7 +194,9 @@ class Measurement:
         return self.work
 
     def __truediv__(self, other: Measurement) -> Ratio:
-        if self.turn and self.turn == other.turn:
+        if not isinstance(other, Measurement):
+            return NotImplemented
+        if self.turn and self.turn == other.turn and len(self.times_s) == len(other.times_s):
             return Ratio([a / b for a, b in zip(self.times_s, other.times_s, strict=True)])
         # Of different runs no sample belongs to another: each is set against the other's median.
         return Ratio([time_s / other.median_s for time_s in self.times_s])

@@ -125,15 +125,38 @@ def chip(id: str) -> Chip:
 
     Raises:
         UnknownChip: if there is none; the message names the nearest ids.
+        TypeError: if the id is no text.
     """
+    if not isinstance(id, str):
+        raise TypeError(f"expected the id of a chip as text, such as 'h200'; found {id!r}")
     table = {row.id: row for row in chips()}
     wanted = id.strip().lower().replace(" ", "-").replace("_", "-")
     if wanted in table:
         return table[wanted]
-    near = [known for known in table if wanted and known.startswith(wanted)]
-    near += difflib.get_close_matches(wanted, table, n=5, cutoff=0.6)
-    hint = f"did you mean {', '.join(dict.fromkeys(near[:5]))}?" if near else "rooflab.specs.chips() lists all of them"
+    near = _near(id)
+    hint = f"did you mean {', '.join(near)}?" if near else "rooflab.specs.chips() lists all of them"
     raise UnknownChip(f"expected the id of a chip of the table; found {id!r}: {hint}")
+
+
+def _near(name: str) -> list[str]:
+    """Up to five ids of chips that bear the name or a similar one, without regard to vendor, case and blanks."""
+    names: dict[str, list[str]] = {}
+    for row in chips():
+        for known in (row.id, row.name, *row.aliases):
+            names.setdefault(_letters(known), []).append(row.id)
+    wanted = _letters(name)
+    if not wanted:
+        return []
+    close = [known for known in names if known == wanted] + [known for known in names if known.startswith(wanted)]
+    close += difflib.get_close_matches(wanted, names, n=5, cutoff=0.6)
+    return list(dict.fromkeys(id for known in close for id in names[known]))[:5]
+
+
+def _letters(name: str) -> str:
+    """Letters and digits of a name alone, without its vendor."""
+    words = re.sub(r"[^a-z0-9]+", " ", _key(name)).split()
+    vendors = {row.vendor.lower() for row in chips()} | {"geforce"}
+    return "".join(word for word in words if word not in vendors) or "".join(words)
 
 
 def find_chip(reported_name: str) -> Chip | None:
@@ -143,6 +166,8 @@ def find_chip(reported_name: str) -> Chip | None:
     contains a known one ("RTX 4090 Laptop GPU") is another chip. Where the frameworks make several devices of one
     chip, the device's share is returned (see `Chip.per_device`).
     """
+    if not isinstance(reported_name, str):
+        raise TypeError(f"expected the name that a device reports, as text; found {reported_name!r}")
     return _by_name().get(_key(reported_name))
 
 

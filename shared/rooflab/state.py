@@ -14,22 +14,30 @@ import json
 import os
 import tempfile
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["append_line", "atomic_write", "home", "read_json", "read_lines", "write_json"]
+from .locks import alone_in
+
+__all__ = ["append_line", "atomic_write", "home", "read_json", "read_lines", "update_json", "write_json"]
 
 # What could not be written, by full path: values in place of the file, lines on top of it.
 _values: dict[Path, str] = {}
 _lines: dict[Path, str] = {}
 _told = False
 _lock = threading.Lock()
+_updating = threading.Lock()
 
 
 def home() -> Path:
     """The folder; it may not exist yet."""
-    chosen = os.environ.get("ROOFLAB_HOME")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "rooflab"
+    chosen = os.environ.get("ROOFLAB_HOME") or "~/.cache/rooflab"
+    try:
+        return Path(chosen).expanduser()
+    except RuntimeError:  # a user without a home, as in some containers: no such folder, so all stays in memory
+        return Path(os.devnull) / chosen
 
 
 def atomic_write(path: Path, text: str) -> None:
@@ -78,9 +86,25 @@ def read_json(name: str, default: Any = None) -> Any:
     path = home() / name
     try:
         value = json.loads(_values.get(path) or _read(path))
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter of JSON that is nested without end
         return default
     return value if default is None or isinstance(value, type(default)) else default
+
+
+def update_json(name: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the JSON object kept under ``name`` in place; what another process changes at the same time is kept too.
+
+    Args:
+        name: a relative path.
+        change: is given the object, empty where there is none yet.
+    """
+    folder = (home() / name).parent
+    with suppress(OSError):  # write_json says so
+        folder.mkdir(parents=True, exist_ok=True)
+    with _updating, alone_in(folder):
+        value = read_json(name, {})
+        change(value)
+        write_json(name, value)
 
 
 def append_line(name: str, value: Any) -> None:
@@ -108,7 +132,7 @@ def read_lines(name: str) -> list[Any]:
     for line in (_read(path) + "\n" + _lines.get(path, "")).splitlines():
         try:
             values.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return values
 

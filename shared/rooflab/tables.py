@@ -24,6 +24,7 @@ _UNITS = {
     "flops_per_s": "FLOP/s", "bytes_per_s": "B/s", "_s": "s", "bytes": "B", "flops": "FLOP", "intensity": "FLOP/byte",
     "ridge": "FLOP/byte", "bytes_moved": "B", "bytes_read": "B", "bytes_written": "B", "bytes_used": "B",
 }  # fmt: skip
+_BITS = 1000  # of a whole number that is written in full
 _WORDS = {"flops_per_s": "rate", "bytes_per_s": "bandwidth", "flops": "FLOPs"}
 
 
@@ -48,22 +49,26 @@ def cell(column: str, value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, (int, float)) or hasattr(value, "__float__"):
+    if isinstance(value, (int, float)) or (hasattr(value, "__float__") and not getattr(value, "ndim", 0)):
         unit = _unit(column)
-        if isinstance(value, int) and not unit:
+        if isinstance(value, int) and not unit and value.bit_length() < _BITS:
             return f"{value:,}"
-        return format_si(float(value), unit)
-    return str(value)
+        return format_si(value, unit)
+    return " ".join(str(value).split())
 
 
-def _get(row: Any, column: str) -> Any:
-    return row.get(column) if isinstance(row, Mapping) else getattr(row, column)
+def _get(name: str, row: Any, column: str) -> Any:
+    if isinstance(row, Mapping):
+        return row.get(column)
+    if not hasattr(type(row), column) and not hasattr(row, column):
+        raise AttributeError(f"expected rows that have {column!r}; {name!r} is a {type(row).__name__}, which has none")
+    return getattr(row, column)
 
 
 def render_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A plain table: first column left, the others right-aligned; a header of empty texts is left out."""
     lines = [list(header)] * any(header) + [list(row) for row in rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(header))]
     return "\n".join(
         " | ".join(text.ljust(width) if i == 0 or not any(header) else text.rjust(width)
                    for i, (text, width) in enumerate(zip(line, widths, strict=True))).rstrip()
@@ -99,10 +104,19 @@ def table(rows: Mapping[str, Any], *, columns: Sequence[str], caption: str = "")
 
     Args:
         rows: name to an object or mapping that has the columns.
-        columns: attribute or key names; their suffix says the unit.
+        columns: attribute or key names; their suffix says the unit. A key that a mapping lacks is a gap.
         caption: one line above it.
+
+    Raises:
+        AttributeError: an object lacks a column.
+        TypeError: these are no named rows, or no names of columns.
     """
+    if not isinstance(rows, Mapping):
+        raise TypeError(f"expected rows as name and values, as in {{'copy': {{'median_s': 1e-3}}}}; "
+                        f"found a {type(rows).__name__}")  # fmt: skip
+    if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
+        raise TypeError(f"expected names of columns in a list, as in ['median_s', 'bytes']; found {columns!r}")
     header = ["", *map(heading, columns)]
-    body = [[name, *(cell(column, _get(row, column)) for column in columns)] for name, row in rows.items()]
+    body = [[str(name), *(cell(column, _get(name, row, column)) for column in columns)] for name, row in rows.items()]
     text = render_text(header, body)
     show_text(f"{caption}\n{text}" if caption else text, html=render_html(header, body, caption=caption))

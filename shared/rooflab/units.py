@@ -14,66 +14,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import cache
+
+from .numberformats import FORMATS, bytes_of, format_name
 
 __all__ = ["FORMATS", "Unit", "bytes_of", "format_name", "format_si", "in_unit", "parse_quantity", "unit_of"]
-
-# Bits that one number takes in memory. tf32 is a way to multiply, not to store: its operands lie in memory as fp32.
-FORMATS: dict[str, int] = {
-    "fp64": 64,
-    "fp32": 32,
-    "tf32": 32,
-    "fp16": 16,
-    "bf16": 16,
-    "fp8": 8,
-    "fp6": 6,
-    "fp4": 4,
-    "int8": 8,
-    "int4": 4,
-}
-
-# What the array libraries call the same formats.
-_FORMAT_ALIASES = {
-    "float64": "fp64",
-    "double": "fp64",
-    "float32": "fp32",
-    "float": "fp32",
-    "float16": "fp16",
-    "half": "fp16",
-    "bfloat16": "bf16",
-    "uint8": "int8",
-    "uint4": "int4",
-}
-_FORMAT_FAMILIES = (("float8_", "fp8"), ("float6_", "fp6"), ("float4_", "fp4"))
-
-
-def format_name(dtype: object) -> str:
-    """Return the name in `FORMATS` of a format given by our name or by a torch, JAX or NumPy dtype.
-
-    >>> format_name("torch.bfloat16"), format_name("float8_e4m3fn")
-    ('bf16', 'fp8')
-
-    Raises:
-        ValueError: if the format is unknown; the message lists the known ones.
-    """
-    text = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.").lower()
-    text = _FORMAT_ALIASES.get(text, text)
-    for prefix, name in _FORMAT_FAMILIES:
-        if text.startswith(prefix):
-            return name
-    if text not in FORMATS:
-        raise ValueError(f"expected a number format, one of {', '.join(FORMATS)}; found {dtype!r}")
-    return text
-
-
-def bytes_of(dtype: object) -> float:
-    """Return the bytes that one number of a format takes in memory (0.5 for fp4), without block scales.
-
-    Raises:
-        ValueError: if the format is unknown.
-    """
-    bits = FORMATS[format_name(dtype)]
-    return bits // 8 if bits % 8 == 0 else bits / 8
-
 
 _LARGE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 _SMALL = {"m": 1e-3, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
@@ -131,21 +76,36 @@ def unit_of(symbol: str) -> Unit:
     Unit(symbol='tokens/s', base='tokens/s', scale=1.0)
 
     Raises:
-        ValueError: for ``Gb`` and its kin, which some read as bits and others as bytes.
+        ValueError: for ``Gb`` and its kin, which some read as bits and others as bytes, and for ``GB/S`` and its kin,
+            which are no unit but look like one.
     """
+    if not isinstance(symbol, str):
+        raise TypeError(f"expected a unit as text, such as 'ms' or 'GB/s'; found {symbol!r}")
     text = symbol.strip()
     text = _SYNONYMS.get(text, _SYNONYMS.get(text.lower(), text))
     if text in _SCALED:
         base, scale = _SCALED[text]
         return Unit(text, base, scale)
-    if re.fullmatch(r"[kKmMgGtTpP]i?b(/s|ps)?", text):
-        raise ValueError(f"expected bytes (as in GB/s) or bits (as in Gbit/s); found {symbol!r}, which could be either")
     spelled = _spell(text)
+    either = re.fullmatch(r"([kmgtpe]i?|)b(/s|)", re.sub(r"ps$", "/s", spelled), re.IGNORECASE)
+    if either and "B" not in spelled:
+        prefix, rate = either[1].capitalize() if either[1] != "k" else "k", either[2]
+        raise ValueError(
+            f"expected {prefix}B{rate} (bytes) or {prefix}bit{rate} (bits); found {symbol!r}, which could be either"
+        )
     for base, prefixes in _PREFIXES.items():
         for prefix, scale in prefixes.items():
             if spelled == prefix + base:
                 return _bytes(Unit(spelled, base, scale))
+    if meant := _known_by_lower_case().get(spelled.lower()):
+        raise ValueError(f"expected a unit in its own upper and lower case; found {symbol!r}: did you mean {meant!r}?")
     return Unit(spelled, spelled, 1.0)
+
+
+@cache
+def _known_by_lower_case() -> dict[str, str]:
+    every = [prefix + base for base, prefixes in _PREFIXES.items() for prefix in prefixes]
+    return {symbol.lower(): symbol for symbol in reversed(every)}
 
 
 def _spell(text: str) -> str:
@@ -180,7 +140,19 @@ def in_unit(value: float, unit: str) -> float:
     >>> in_unit(0.5, "%")
     50.0
     """
-    return unit_of(unit).from_si(value)
+    return unit_of(unit).from_si(_as_float(value))
+
+
+def _as_float(value: object) -> float:
+    """A number as a float, infinite where no float is so large."""
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    except (TypeError, ValueError):
+        raise TypeError(f"expected a number to write with its unit; found {value!r:.60}") from None
 
 
 def format_si(value: float, unit: str = "", digits: int = 3) -> str:
@@ -193,6 +165,9 @@ def format_si(value: float, unit: str = "", digits: int = 3) -> str:
     ('16 µs', '1 TB/s', '80 GiB', '65,536')
     """
     shown = unit_of(unit)
+    if isinstance(digits, bool) or not isinstance(digits, int) or digits < 1:
+        raise ValueError(f"expected 1 significant digit or more; found {digits!r}")
+    value = _as_float(value)
     if shown.base in _PREFIXES and shown.symbol == shown.base:
         shown = _best(value, shown.base, digits)
     number = _digits(shown.from_si(value), digits)
@@ -227,6 +202,7 @@ def _digits(number: float, digits: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+LONGEST = 200  # characters of an answer
 _NUMBER = re.compile(
     r"""^\s*(?:about\s+|[~≈])?\s*
     (?P<number>[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
@@ -249,6 +225,10 @@ def parse_quantity(text: str, *, unit: str) -> float:
         ValueError: with one sentence, if the text is no finite number or its unit measures something else.
     """
     asked = unit_of(unit)
+    if not isinstance(text, str):
+        raise TypeError(f"expected an answer as text, such as '3 ms'; found {text!r}")
+    if len(text) > LONGEST:
+        raise ValueError(f"expected a number, with or without a unit; found a text of {len(text):,} characters")
     found = _NUMBER.match(text)
     if found is None:
         comma = " (write the decimal point as '.')" if re.search(r"\d,\d", text) else ""
@@ -256,10 +236,10 @@ def parse_quantity(text: str, *, unit: str) -> float:
         raise ValueError(
             f"expected a number, with or without a unit, such as '{example}'; found {text.strip()!r}{comma}"
         )
-    number = _value(found)
+    number = _typed_unit(found["unit"] or "", asked).to_si(_value(found))
     if not math.isfinite(number):
-        raise ValueError(f"expected a finite number; found {text.strip()!r}")
-    return _typed_unit(found["unit"] or "", asked).to_si(number)
+        raise ValueError(f"expected a finite number, also in SI units; found {text.strip()!r}")
+    return number
 
 
 def _value(found: re.Match[str]) -> float:

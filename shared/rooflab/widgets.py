@@ -10,104 +10,20 @@ Three steps on one device, three regimes. a small product: ...
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import costs
-from .display import escape, is_headless
+from .explorer import SHARED, choice, explore, slider
 from .knees import matmul_leaves_overhead
 from .roofline import REGIMES, Ceilings, attainable, bound
 from .specs import chips
-from .units import format_si
+from .units import FORMATS, format_si
 
 __all__ = ["explore", "regimes", "roofline"]
-
-# Draws one state on an axes and returns the sentence that says what it shows.
-Draw = Callable[..., str]
-
-
-def explore(draw: Draw, controls: Mapping[str, Any], panels: Mapping[str, Mapping[str, Any]], *, title: str) -> None:
-    """Show a figure that follows its controls, or panels of it where nobody can drag.
-
-    Args:
-        draw: ``draw(ax, **values)`` draws one state and returns its caption.
-        controls: argument of ``draw`` to a function that makes its widget.
-        panels: caption to values of the static form, two or three of them.
-        title: the message of the static form.
-    """
-    if is_headless():
-        _static(draw, panels, title=title)
-    else:
-        _live(draw, controls)
-
-
-def _static(draw: Draw, panels: Mapping[str, Mapping[str, Any]], *, title: str) -> None:
-    from . import plots
-
-    with plots.figure(title, columns=len(panels), size=(3.1 * len(panels) + 0.4, 3.5)) as axes:
-        said = []
-        for ax, (name, values) in zip(axes, panels.items(), strict=True):
-            said.append(f"{name}: {draw(ax, **values)}")
-            ax.set_title(name, fontsize=10)
-        for ax in axes[1:]:
-            ax.set_ylabel("")
-        axes[0].figure.alt = " ".join([f"{title.rstrip('.')}.", *said])
-
-
-def _live(draw: Draw, controls: Mapping[str, Any]) -> None:
-    import ipywidgets
-    import matplotlib
-    from IPython.display import display
-    from matplotlib.figure import Figure
-
-    from .plots import house_style
-    from .plots.style import png
-
-    made = {name: make() for name, make in controls.items()}
-    image = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": "660px"})
-    caption = ipywidgets.HTML()
-
-    def redraw(_: Any = None) -> None:
-        with matplotlib.rc_context(house_style):
-            fig = Figure(figsize=(6.9, 3.9), layout="constrained")
-            text = draw(fig.subplots(), **{name: widget.value for name, widget in made.items()})
-            image.value = png(fig, pixels_per_inch=144)
-        caption.value = f'<p style="margin:0" role="status">{escape(text)}</p>'
-
-    for widget in made.values():
-        widget.observe(redraw, names="value")
-    redraw()
-    box = ipywidgets.VBox([*made.values(), caption, image])
-    box.add_class("rooflab-explorer")
-    display(box)
-
-
-def _slider(label: str, value: float, low: float, high: float, *, base: int = 10) -> Callable[[], Any]:
-    """A slider over powers of ``base``, from base^low to base^high."""
-
-    def make() -> Any:
-        import ipywidgets
-
-        return ipywidgets.FloatLogSlider(
-            value=value, base=base, min=low, max=high, step=0.05 if base == 10 else 0.25, description=label,
-            readout_format=".3g" if base == 10 else ",.0f", style={"description_width": "13em"},
-            layout={"width": "560px"},
-        )  # fmt: skip
-
-    return make
-
-
-def _choice(label: str, options: Sequence[tuple[str, str]], value: str) -> Callable[[], Any]:
-    def make() -> Any:
-        import ipywidgets
-
-        return ipywidgets.Dropdown(options=options, value=value, description=label,
-                                   style={"description_width": "13em"}, layout={"width": "560px"})  # fmt: skip
-
-    return make
-
 
 # What the explorer of regimes runs on n x n matrices.
 STEPS: Mapping[str, Callable[[int, str], costs.Work]] = {
@@ -123,7 +39,12 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
     Args:
         ceilings: where the sliders start; usually the device's own.
         dtype: format of the matrices.
+
+    Raises:
+        KeyError: the ceilings have no rate for the format.
+        TypeError: these are no ceilings.
     """
+    _refuse(ceilings)
     start = {"overhead_us": max(ceilings.launch_s * 1e6, 0.01), "gb_per_s": ceilings.bytes_per_s / 1e9,
              "tflops_per_s": ceilings.rate(dtype) / 1e12}  # fmt: skip
 
@@ -137,11 +58,11 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
         "a large product": start | {"step": "product", "n": 16384},
     }
     controls = {
-        "step": _choice("step", [(name, name) for name in STEPS], "product"),
-        "overhead_us": _slider("overhead t₀ (µs)", start["overhead_us"], -2, 3),
-        "gb_per_s": _slider("bandwidth β (GB/s)", start["gb_per_s"], 0, 4.5),
-        "tflops_per_s": _slider("peak π (TFLOP/s)", start["tflops_per_s"], -2, 4),
-        "n": _slider("side n", 512, 2, 15, base=2),
+        "step": choice("step", [(name, name) for name in STEPS], "product"),
+        "overhead_us": slider("overhead t₀ (µs)", start["overhead_us"], -2, 3),
+        "gb_per_s": slider("bandwidth β (GB/s)", start["gb_per_s"], 0, 4.5),
+        "tflops_per_s": slider("peak π (TFLOP/s)", start["tflops_per_s"], -2, 4),
+        "n": slider("side n", 512, 2, 15, base=2),
     }
     explore(draw, controls, panels, title="Three steps on one device, three regimes")
 
@@ -186,7 +107,14 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
     Args:
         ceilings: the reader's own measured ceilings, offered as the chip "this device".
         chip: where the explorer starts when there are none.
+
+    Raises:
+        ValueError: the ceilings have no rate in any format.
+        KeyError: there is no such chip.
+        TypeError: these are no ceilings.
     """
+    if ceilings is not None:
+        _refuse(ceilings)
     roofs = {f"{row.name} (datasheet)": Ceilings.of_chip(row) for row in chips() if row.flops_per_s}
     if ceilings is not None:
         roofs = {f"this device: {ceilings.label} (measured)": ceilings} | roofs
@@ -196,25 +124,65 @@ def roofline(ceilings: Ceilings | None = None, *, chip: str = "h100-sxm") -> Non
     def draw(ax: Any, where: str, dtype: str, operation: str, batch: float, n: float) -> str:
         roof = roofs[where]
         if dtype not in roof.flops_per_s:
-            known = ", ".join(roof.flops_per_s)
+            known = ", ".join(sorted(roof.flops_per_s, key=roof.rate))
             ax.set_axis_off()
             ax.text(0.5, 0.5, f"no rate in {dtype} here\n(but in {known})", transform=ax.transAxes, ha="center")
             return f"{where} has no rate in {dtype}; pick one of {known}."
         return _draw_point(ax, roof, OPERATIONS[operation](int(batch), int(n), dtype))
 
-    formats = list(dict.fromkeys(fmt for roof in roofs.values() for fmt in roof.flops_per_s))
+    formats = _by_rate({fmt for roof in roofs.values() for fmt in roof.flops_per_s})
     start_format = next(fmt for fmt in ("bf16", "fp32", *formats) if fmt in roofs[first].flops_per_s)
     product = next(iter(OPERATIONS))
     base = {"where": first, "dtype": start_format, "operation": product, "n": 4096}
     panels = {f"batch {b}": base | {"batch": b} for b in (1, 64, 4096)}
     controls = {
-        "where": _choice("chip", [(name, name) for name in names], first),
-        "dtype": _choice("format", [(fmt, fmt) for fmt in formats], start_format),
-        "operation": _choice("operation", [(name, name) for name in OPERATIONS], product),
-        "batch": _slider("batch", 1, 0, 16, base=2),
-        "n": _slider("n", 4096, 4, 16, base=2),
+        "where": choice("chip", [(name, name) for name in names], first),
+        "dtype": choice("format", [(fmt, fmt) for fmt in formats], start_format),
+        "operation": choice("operation", [(name, name) for name in OPERATIONS], product),
+        "batch": slider("batch", 1, 0, 16, base=2),
+        "n": slider("n", 4096, 4, 16, base=2),
     }
     explore(draw, controls, panels, title="The batch moves a matrix product along the roof")
+
+
+_USED: dict[str, Any] = {"linestyle": "-", "color": "#333333", "linewidth": 2, "zorder": 2}
+_DOTTED: dict[str, Any] = {"linestyle": ":", "color": "#8a8a8a", "linewidth": 1.2, "zorder": 1}
+
+
+def _by_rate(formats: Collection[str]) -> list[str]:
+    """Formats from slow to fast: on every chip fewer bits are as fast or faster."""
+    return sorted(formats, key=lambda fmt: (-FORMATS[fmt], list(FORMATS).index(fmt)))
+
+
+def _name_roofs(ax: Any, roof: Ceilings, used: str) -> None:
+    """Name each roof at its right end, beside the axes; roofs of one rate together, and none over another."""
+    by_rate: dict[str, list[str]] = {}
+    for fmt in sorted(_by_rate(roof.flops_per_s), key=roof.rate):
+        by_rate.setdefault(format_si(roof.rate(fmt), "FLOP/s"), []).append(fmt)
+    low, high = (math.log10(end) for end in ax.get_ylim())
+    height = ax.get_position().height * ax.figure.get_figheight() * 72
+    wanted = [(math.log10(roof.rate(fmts[0])) - low) / (high - low) * height for fmts in by_rate.values()]
+    for (rate, fmts), at in zip(by_rate.items(), spread(wanted, gap=9.5, top=height), strict=True):
+        look = {"color": "#333333", "fontweight": "bold"} if used in fmts else {"color": "#666666"}
+        text, place = f"{', '.join(fmts)}: {rate.removesuffix('FLOP/s')}", 10 ** (low + at / height * (high - low))
+        ax.annotate(text, (1.0, place), xycoords=("axes fraction", "data"), annotation_clip=False, xytext=(3, 0),
+                    textcoords="offset points", va="center", fontsize=8, gid=SHARED, **look)  # fmt: skip
+
+
+def spread(wanted: Sequence[float], *, gap: float, top: float) -> list[float]:
+    """Places in rising order as near to those wanted as a gap between neighbours and the top allow.
+
+    >>> spread([10, 11, 30], gap=5, top=32)
+    [10, 15, 30]
+    >>> spread([28, 30, 31], gap=5, top=32)
+    [22, 27, 32]
+    """
+    places: list[float] = []
+    for at in wanted:
+        places.append(max(at, places[-1] + gap) if places else at)
+    for i in range(len(places) - 1, -1, -1):
+        places[i] = min(places[i], top - gap * (len(places) - 1 - i))
+    return places
 
 
 def _draw_point(ax: Any, roof: Ceilings, work: costs.Work) -> str:
@@ -222,10 +190,8 @@ def _draw_point(ax: Any, roof: Ceilings, work: costs.Work) -> str:
     from .plots.style import series_style, set_axis
 
     grid = np.geomspace(min(0.05, work.intensity / 3), max(2e4, work.intensity * 3), 300)
-    dotted: dict[str, Any] = {"linestyle": ":", "color": "#b5b5b5", "linewidth": 1, "zorder": 1}
-    for fmt in roof.flops_per_s:
-        look = {"linestyle": "-", "color": "#333333", "linewidth": 2, "zorder": 2} if fmt == work.dtype else dotted
-        ax.plot(grid, attainable(grid, roof, fmt), **look)
+    for fmt in sorted(roof.flops_per_s, key=roof.rate):
+        ax.plot(grid, attainable(grid, roof, fmt), **(_USED if fmt == work.dtype else _DOTTED))
     here, ridge = bound(work, roof), roof.ridge(work.dtype)
     ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
     ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03), xycoords=("data", "axes fraction"), fontsize=9,
@@ -233,15 +199,26 @@ def _draw_point(ax: Any, roof: Ceilings, work: costs.Work) -> str:
     colour = series_style(REGIMES.index(here.regime))["color"]
     ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
     side = -1 if work.intensity > grid[len(grid) // 2] else 1
-    ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=(9 * side, -11), color=colour, fontsize=9,
-                textcoords="offset points", ha="left" if side > 0 else "right", fontweight="bold")  # fmt: skip
+    halo = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 0.8}
+    ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=(9 * side, -13), color=colour, fontsize=9,
+                textcoords="offset points", ha="left" if side > 0 else "right", fontweight="bold", bbox=halo,
+                zorder=4)  # fmt: skip
     set_axis(ax.xaxis, label="intensity (FLOP/byte)", unit="", log=True)
     set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
     ax.set_xlim(grid[0], grid[-1])
     ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
+    _name_roofs(ax, roof, work.dtype)
     return (f"{here.regime}-bound: intensity {format_si(work.intensity)} against a ridge of {format_si(ridge)} "
             f"FLOP/byte; at best {format_si(here.flops_per_s, 'FLOP/s')}, "
             f"{format_si(here.flops_per_s / roof.rate(work.dtype), '%')} of the peak.")  # fmt: skip
+
+
+def _refuse(ceilings: Any) -> None:
+    if not isinstance(ceilings, Ceilings):
+        raise TypeError(f"expected Ceilings (of a chip: Ceilings.of_chip(chip)); found a {type(ceilings).__name__}")
+    if not ceilings.flops_per_s:
+        raise ValueError("expected ceilings with a rate in one format or more, such as measured_ceilings(); found a "
+                         f"bandwidth alone ({format_si(ceilings.bytes_per_s, 'B/s')})")  # fmt: skip
 
 
 def _of(chip_id: str) -> Ceilings:

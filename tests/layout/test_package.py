@@ -15,16 +15,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "shared" / "rooflab"
 
 LAYERS = {
-    "thinking": {"costs", "knees", "roofline", "specs", "units"},
+    "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "units"},
     "measuring": {
-        "ceilings", "clocks", "counters", "device", "extras", "footprint", "logbook",
+        "ceilings", "clocks", "counters", "device", "extras", "footprint", "locks", "logbook", "measurable",
         "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
         "simulate", "state",
     },
-    "showing": {"display", "plots", "progress", "tables", "widgets"},
+    "showing": {"display", "explorer", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
-        "grading", "nbkernel", "prediction", "reporting", "runs", "session", "tour",
+        "grading", "nbkernel", "prediction", "reporting", "runs", "session", "tour", "wording",
     },
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.

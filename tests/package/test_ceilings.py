@@ -1,5 +1,7 @@
 """Ceilings: the cache, what a framework refuses, and one real measurement, small."""
 
+import re
+
 import pytest
 
 from rooflab import ceilings, costs, state
@@ -70,21 +72,46 @@ class TestCache:
         [
             lambda kept: "{",
             lambda kept: "[]",
+            lambda kept: "null",
+            lambda kept: "",
+            lambda kept: kept.replace('"key"', '"keys"'),
+            lambda kept: kept.replace("1000000000000.0", "Infinity"),
+            lambda kept: kept.replace("1000000000000.0", "NaN"),
+            lambda kept: kept.replace("1000000000000.0", "0"),
+            lambda kept: kept.replace("1000000000000.0", "true"),
+            lambda kept: kept.replace("10000000001.0", "Infinity"),
+            lambda kept: kept.replace("1e-06", "NaN"),
+            lambda kept: kept.replace("1e-06", "-1"),
+            lambda kept: re.sub(r'"flops_per_s": \{[^}]*\}', '"flops_per_s": {}', kept),
+            lambda kept: re.sub(r'"flops_per_s": \{[^}]*\}', '"flops_per_s": [1]', kept),
+            lambda kept: kept.replace('"launch_s"', '"launch"'),
+            lambda kept: kept.replace('"fp32"', '"fp128"'),
             lambda kept: kept.replace('"bytes_per_s"', '"byte_per_s"'),
             lambda kept: kept.replace("1000000000000.0", "-1"),
             lambda kept: kept.replace("1000000000000.0", '"fast"'),
             lambda kept: kept.replace('"ceilings"', '"ceiling"'),
         ],
     )
-    def test_a_corrupt_cache_is_measured_again_and_mended(self, measured, home, spoil):
+    def test_a_corrupt_cache_is_said_measured_again_and_mended(self, measured, home, spoil, capsys):
         measured_ceilings(CPU)
         path = home / NAME
         spoiled = spoil(path.read_text())
         assert spoiled != path.read_text()
         path.write_text(spoiled)
         assert measured_ceilings(CPU).bytes_per_s == 1e10 + 2
+        (said,) = capsys.readouterr().out.splitlines()
+        assert re.fullmatch(
+            r"The ceilings kept in .*amd-epyc-cpu.json are damaged \(expected .*\); they are measured again.", said
+        )
         measured_ceilings(CPU)
         assert len(measured) == 2
+        assert capsys.readouterr().out == ""
+
+    def test_nothing_is_said_where_nothing_is_damaged(self, measured, capsys):
+        measured_ceilings(CPU)
+        measured_ceilings(newer("2.14.0"))
+        measured_ceilings(newer("2.14.0"))
+        assert capsys.readouterr().out == ""
 
     def test_unwritable(self, measured, unwritable, capsys):
         assert measured_ceilings(CPU) == measured_ceilings(CPU)

@@ -1,6 +1,5 @@
 import math
 import sys
-import types
 import warnings
 from collections import UserDict
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rooflab import answers, check
+from rooflab import answers, check, records, wording
 
 
 class AlwaysEqual:
@@ -197,6 +196,132 @@ def test_the_message_finds_the_place_in_nested_answers():
     assert "at [1]: expected a number, found a string" in message(lambda: check.equal([1, "2"], [1, 2]))
 
 
+class TestNumbersInMessages:
+    @pytest.mark.parametrize(
+        ("expected", "found", "texts"),
+        [
+            (0.4, 0.1 + 0.2, ("0.4", "0.3")),
+            (0.3, 0.1 + 0.2, ("0.3", "0.30000000000000004")),
+            (1 / 3, 2 / 3, ("0.333333", "0.666667")),
+            (1 / 3, 1 / 3 + 1e-8, ("0.333333333", "0.333333343")),
+            (2.0, 3, ("2.0", "3")),
+            (10**30, 10**30 + 1, (str(10**30), str(10**30 + 1))),
+            ([1 / 3, "a"], {"b": 2 / 3}, ("[0.333333, 'a']", "{'b': 0.666667}")),
+            (1 / 3 + 0j, True, ("0.333333+0j", "True")),
+            (math.nan, math.inf, ("nan", "inf")),
+            (np.array([1 / 3, 1.0]), np.array([1.0, 1.0]), ("[0.333333 1.      ]", "[1. 1.]")),
+        ],
+    )
+    def test_short_and_never_alike(self, expected, found, texts):
+        assert wording.both(expected, found) == texts
+
+    @pytest.mark.parametrize(
+        ("expected", "found", "unit", "texts"),
+        [
+            (60e-6, 106e-6, "s", ("60 µs", "106 µs")),
+            (1e-3, 1e-3 * (1 + 1e-9), "s", ("1 ms", "1.000000001 ms")),
+            ([1e9, 2.5e9], [1e9, 2e9], "B/s", ("[1 GB/s, 2.5 GB/s]", "[1 GB/s, 2 GB/s]")),
+            (np.array([1e-3, 2e-3]), np.array([1e-3, 3e-3]), "ms", ("[1 ms 2 ms]", "[1 ms 3 ms]")),
+            (0.5, 0.25, "%", ("50 %", "25 %")),
+            (64, "many", "B", ("64 B", "'many'")),
+            (math.nan, math.inf, "s", ("nan", "inf")),
+        ],
+    )
+    def test_in_their_unit(self, expected, found, unit, texts):
+        assert wording.both(expected, found, unit=unit) == texts
+
+    def test_a_unit_reaches_all_lines(self):
+        told = message(lambda: check.close(106e-6, 60e-6, rtol=0.1, unit="s", what="a batch", hint="the queue"))
+        assert told.split("\n") == [
+            "a batch",
+            "  expected: 60 µs",
+            "  found:    106 µs",
+            "  off by 46 µs, where 6 µs is allowed",
+            "  hint:     the queue",
+        ]
+        told = message(lambda: check.equal([1e-3, 2e-3], [1e-3, 3e-3], unit="s"))
+        assert "at [1]: expected 3 ms, found 2 ms" in told
+        told = message(lambda: check.close(np.array([1.0, 2.0]), np.array([1.0, 3.0]), rtol=0.1, unit="s"))
+        assert "the worst is at [1]: expected 3 s, found 2 s, where 300 ms is allowed" in told
+
+    @pytest.mark.parametrize("unit", ["Gb/s", "kb"])
+    def test_a_unit_that_could_be_two_is_refused_also_where_the_answer_is_right(self, unit):
+        with pytest.raises(ValueError, match="could be either"):
+            check.equal(1, 1, unit=unit)
+
+
+@pytest.mark.parametrize("found", [10**400, 10**5000, [10**5000], {"a": 10**400}], ids=["400", "5000", "list", "dict"])
+@pytest.mark.parametrize("unit", [None, "s"])
+def test_a_number_beyond_all_floats_is_a_wrong_answer_and_no_error(found, unit):
+    for expected in (1.0, 1, [1.0], {"a": 2.5}):
+        told = message(lambda e=expected: check.close(found, e, rtol=0.1, unit=unit))
+        assert len(told) < 700
+        message(lambda e=expected: check.equal(found, e, unit=unit))
+        message(lambda e=expected: check.close(e, found, rtol=0.1, unit=unit))
+
+
+class TestInANotebook:
+    """What a failing cell shows, asked of IPython as a kernel asks it."""
+
+    def shown(self, source, monkeypatch):
+        pytest.importorskip("IPython", reason="needs IPython")
+        from IPython.core.interactiveshell import InteractiveShell
+        from traitlets.config import Config
+
+        shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+        seen = []
+        monkeypatch.setattr(shell, "_showtraceback", lambda kind, error, lines: seen.append((kind, error, lines)))
+        shell.run_cell(source)
+        ((kind, error, lines),) = seen
+        assert kind is AssertionError
+        return str(error), "\n".join(lines)
+
+    @pytest.mark.parametrize(
+        "call",
+        ["check.equal(3, 2, what='w', hint='h')", "check.close(3.0, 2.0, what='w', hint='h')",
+         "check.that(1 > 2, 'w', hint='h')", "check.raises(ValueError, lambda: 3, what='w', hint='h')",
+         "with check.exercise('w'):\n    check.equal([3], {1}.__len__(), hint='h')"],
+    )  # fmt: skip
+    def test_the_lines_and_no_frame_of_the_library(self, call, monkeypatch):
+        text, lines = self.shown(f"from rooflab import check\n{call}", monkeypatch)
+        assert lines == f"AssertionError: {text}"
+        assert text.startswith("w\n  expected: ")
+        assert text.endswith("\n  hint:     h")
+
+    def test_pytest_and_older_shells_hide_the_frames(self):
+        for call in (lambda: check.equal(1, 2), lambda: check.close(object(), 2), lambda: check.that(False)):
+            with pytest.raises(AssertionError) as caught:
+                call()
+            frames = [entry.frame.f_locals for entry in caught.traceback if "rooflab" in str(entry.path)]
+            inside = [frame for frame in frames if "call" not in frame or "__tracebackhide__" in frame]
+            assert inside
+            assert all(frame.get("__tracebackhide__") for frame in inside[1:])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rtol": -1},
+        {"rtol": math.nan},
+        {"atol": -1e-9},
+        {"scale": math.nan, "length": 9},
+        {"length": 1.5},
+        {"length": True},
+        {"dtype": "float"},
+    ],
+)
+def test_tolerances_that_cannot_be_are_refused_before_any_answer(options):
+    with pytest.raises(ValueError, match=r"expected [ar]tol|scale=nan|length=|unknown format"):
+        check.close(1.0, 1.0, **options)
+
+
+def test_raises_wants_an_exception_and_a_function():
+    with pytest.raises(TypeError, match="expected the exception to raise"):
+        check.raises("ValueError", lambda: 1)
+    with pytest.raises(TypeError, match="expected a function to call"):
+        check.raises(ValueError, 3)
+
+
 def test_kinds_are_told_where_they_differ():
     told = message(lambda: check.equal([0, 1, 2], np.arange(3)))
     assert "expected: [0 1 2] (an array of shape (3,))" in told
@@ -294,37 +419,40 @@ def test_given_tolerances_win():
     message(lambda: check.close(1.06, 1.0, rtol=0.05))
 
 
-def test_an_exercise_names_its_lines_and_notes_progress(capsys, monkeypatch):
-    noted = []
-    records = types.ModuleType("rooflab.records")
-    records.note_progress = lambda lab, exercise: noted.append((lab, exercise))
-    monkeypatch.setitem(sys.modules, "rooflab.records", records)
+def test_an_exercise_names_its_lines_and_notes_progress(capsys, monkeypatch, home):
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
     check.session("s1_measurement/lab1_timer")
     with check.exercise("settle"):
         check.equal(1, 1, what="one")
         check.that(True)
     assert capsys.readouterr().out == "✓ settle: one\n✓ settle\n"
-    assert noted == [("s1_measurement/lab1_timer", "settle")]
-    with pytest.raises(AssertionError, match=r"settle: two"), check.exercise("settle"):
+    noted = records.progress()
+    assert list(noted["s1_measurement/lab1_timer"]) == ["settle"]
+    assert list(home.glob("*.json")), "on disk, where the map of the book finds it in another process"
+    with pytest.raises(AssertionError, match=r"second: two"), check.exercise("second"):
         check.equal(1, 2, what="two")
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    with check.exercise("settle"):
+    with check.exercise("third"):
         check.equal(1, 1)
-    assert len(noted) == 1
+    assert records.progress() == noted
 
 
-@pytest.mark.parametrize("error", [OSError("read-only"), AttributeError("older package")])
-def test_progress_that_cannot_be_noted_harms_nothing(monkeypatch, error):
+def test_progress_that_cannot_be_noted_harms_nothing(monkeypatch):
     def refuse(lab, exercise):
-        raise error
+        raise OSError("read-only")
 
-    records = types.ModuleType("rooflab.records")
-    records.note_progress = refuse
-    monkeypatch.setitem(sys.modules, "rooflab.records", records)
+    monkeypatch.setattr(records, "note_progress", refuse)
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
     check.session("s1_measurement/lab1_timer")
     check.passed("settle")
+
+
+def test_progress_that_is_never_noted_is_seen(monkeypatch):
+    monkeypatch.delattr(records, "note_progress")
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+    check.session("s1_measurement/lab1_timer")
+    with pytest.raises(AttributeError):
+        check.passed("settle")
 
 
 def test_an_exercise_without_a_check_fails():

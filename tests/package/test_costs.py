@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,7 +64,19 @@ class TestWork:
     def test_it_is_written_in_a_line(self) -> None:
         assert str(costs.axpy(1000, "fp32")) == "axpy: 2 kFLOP, 12 kB, 1 kernel"
 
-    @pytest.mark.parametrize("wrong", [{"flops": -1}, {"bytes_read": math.nan}, {"launches": -1}, {"dtype": "fp128"}])
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"flops": -1},
+            {"bytes_read": math.nan},
+            {"launches": -1},
+            {"dtype": "fp128"},
+            {"flops": "3"},
+            {"flops": math.inf},
+            {"launches": True},
+            {"bytes_read": 1j},
+        ],
+    )
     def test_nonsense_is_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="expected"):
             Work(**wrong)
@@ -354,6 +367,9 @@ class TestProperties:
             lambda: costs.elementwise(-1),
             lambda: costs.matmul(math.inf, 1, 1, "fp32"),  # type: ignore[arg-type]
             lambda: costs.softmax(1, 0, "fp32"),
+            lambda: costs.softmax("8", 1, "fp32"),  # type: ignore[arg-type]
+            lambda: costs.softmax(True, 1, "fp32"),
+            lambda: costs.softmax(None, 1, "fp32"),  # type: ignore[arg-type]
             lambda: costs.reduction(3, "fp32", outputs=4),
             lambda: costs.gelu(3, "fp32", form="sigmoid"),
             lambda: costs.attention(1, 4, 2, 2, 8, "fp32", kv_heads=3),
@@ -632,6 +648,7 @@ class TestTransformer:
 
 
 LINK = Link(alpha_s=1e-6, beta_bytes_per_s=1e9)
+COLLECTIVES = (costs.allreduce, costs.reduce_scatter, costs.all_gather, costs.broadcast, costs.all_to_all)
 links = st.builds(Link, alpha_s=st.floats(0, 1e-3), beta_bytes_per_s=st.floats(1e6, 1e12))
 messages = st.floats(1, 1e11)
 ALLREDUCES = ["ring", "tree", "double_tree", "halving_doubling"]
@@ -741,10 +758,35 @@ class TestCollectives:
             lambda: costs.allreduce(0, 8, LINK),
             lambda: costs.allreduce(1, 0, LINK),
             lambda: costs.broadcast(1, 8, LINK, chunks=0),
+            lambda: costs.broadcast(1, 8, LINK, chunks=1.5),  # type: ignore[arg-type]
+            lambda: costs.allreduce(math.nan, 8, LINK),
+            lambda: costs.allreduce(math.inf, 8, LINK),
+            lambda: costs.all_to_all("1 GB", 8, LINK),  # type: ignore[arg-type]
+            *(lambda k=k, c=c: c(1, k, LINK) for k in (1.5, 2.0, True, -2, "2", None, math.nan) for c in COLLECTIVES),
             lambda: Link(-1, 1),
+            lambda: Link(math.nan, 1),
+            lambda: Link(math.inf, 1),
+            lambda: Link(0, math.nan),
+            lambda: Link(0, math.inf),
+            lambda: Link(0, -1),
+            lambda: Link("1 µs", 1),  # type: ignore[arg-type]
+            lambda: Link(0, True),
             lambda: Link(0, 0),
         ],
     )
     def test_nonsense_is_refused(self, call: Callable[[], object]) -> None:
         with pytest.raises(ValueError, match="expected"):
             call()
+
+    def test_ranks_that_are_no_power_of_two_are_told_what_fits(self) -> None:
+        with pytest.raises(ValueError, match=r"such as 4 or 8; found 6: the ring takes any number"):
+            costs.allreduce(1, 6, LINK, algorithm="halving_doubling")
+
+    @pytest.mark.parametrize("collective", COLLECTIVES)
+    def test_what_is_no_link(self, collective: Any) -> None:
+        with pytest.raises(TypeError, match="expected a link, as in Link"):
+            collective(1, 8, 450e9)
+
+    def test_ranks_of_numpy_count_as_well(self) -> None:
+        for collective in COLLECTIVES:
+            assert collective(1, np.int64(8), LINK).time_s == collective(1, 8, LINK).time_s

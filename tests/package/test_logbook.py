@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rooflab import logbook
+from rooflab import logbook, state
 from rooflab.logbook import begin, current_unit, log, log_curves, now, plain, this_run, values_of
 from rooflab.measurement import Measurement, Ratio
 
@@ -118,3 +118,28 @@ def test_curves(home):
 
 def test_now_is_iso_in_utc():
     assert logbook.datetime.datetime.fromisoformat(now()).utcoffset().total_seconds() == 0
+
+
+def test_lines_of_another_kind_are_passed_over(home):
+    begin("s1/u1")
+    log("a", 1)
+    for line in ({"unit": "s1/u1", "key": [1], "value": 2}, {"unit": "s1/u1", "key": "b"}, ["s1/u1"], 3):
+        state.append_line("logbook.jsonl", line)
+    assert values_of("s1/u1") == {"a": 1}
+
+
+@pytest.mark.parametrize("key", [None, 3, ("a", "b")])
+def test_a_key_is_text(home, key):
+    begin("s1/u1")
+    with pytest.raises(TypeError, match="expected a name to log a value under"):
+        log(key, 1)
+    assert this_run() == {}
+
+
+def test_a_value_without_an_end(home):
+    begin("s1/u1")
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="expected a value that ends; found one under 'a' that holds itself"):
+        log("a", endless)
+    assert this_run() == {}

@@ -1,7 +1,14 @@
 """measure and measure_all on a fake machine, where the truth is known and no real time passes."""
 
+import concurrent.futures
+import functools
 import gc
+import math
+import multiprocessing.pool
+import threading
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from rooflab import costs, measurement
@@ -252,6 +259,42 @@ class TestRefused:
         self.refused("found 0 and 4", min_samples=0, max_samples=4)
         self.refused("clock is 'sundial'", clock="sundial")
 
+    @pytest.mark.parametrize("calls", [1.5, True, "3", 0, -1, None.__class__])
+    def test_numbers_of_calls(self, calls):
+        with pytest.raises((TypeError, ValueError), match=r"^calls is .*; expected .*1 or more"):
+            measure(lambda: None, calls=calls)
+
+    @pytest.mark.parametrize("options", [{"min_samples": 1.5}, {"max_samples": True}, {"max_samples": "9"},
+                                         {"settle": math.nan}, {"settle": "x"}, {"budget_s": math.nan},
+                                         {"budget_s": -1}, {"budget_s": None}, {"budget_s": True}])  # fmt: skip
+    def test_other_numbers(self, options):
+        with pytest.raises((TypeError, ValueError), match=f"^{next(iter(options))} is .*; expected .*or more"):
+            measure(lambda: None, **options)
+
+    @pytest.mark.parametrize("fn", [3, "f", [1, 2], np.ones(3), None])
+    def test_what_is_no_function(self, fn):
+        with pytest.raises(TypeError, match=r"^expected a function to measure, as in measure\(lambda: f\(x\)\); found"):
+            measure(fn)
+
+    def test_what_is_no_table_of_candidates(self):
+        with pytest.raises(TypeError, match="measure_all expects names and functions"):
+            measure_all([lambda: None])
+
+    @pytest.mark.parametrize("work", [3, "matmul", {"f": 3}, [costs.axpy(3, "fp32")]])
+    def test_what_is_no_work(self, work):
+        with pytest.raises(TypeError, match=r"^expected the work of 'f' as costs\.Work"):
+            measure_all({"f": lambda: None}, work)
+
+    @pytest.mark.parametrize("inputs", [iter([1]), {1: 2}, {1, 2}, 3])
+    def test_inputs_that_cannot_be_rotated(self, inputs):
+        with pytest.raises(TypeError, match=r"^expected inputs as a list, one entry a call; found .*\.$"):
+            measure(lambda x: x, inputs=inputs)
+
+    @pytest.mark.parametrize("clock", [3, None, HostClock, object()])
+    def test_what_is_no_clock(self, clock):
+        with pytest.raises(TypeError, match=r"^clock is .*; expected 'host', 'events', 'graph' or a Clock"):
+            measure(lambda: None, clock=clock)
+
     def test_graphs_replay_many_calls(self):
         graph = HostClock()
         graph.unroll = 20
@@ -283,6 +326,62 @@ def test_jax_work_is_waited_for():
     once, often = jax.jit(lambda a: a @ a), jax.jit(lambda a: a @ a @ a @ a @ a @ a @ a @ a @ a)
     found = measure_all({"1": lambda: once(a), "8": lambda: often(a)}, budget_s=0.2)
     assert found["8"] / found["1"] > 2
+
+
+class TestPromises:
+    """Functions whose calls do nothing yet: timed, each would take no time at all."""
+
+    ran: ClassVar[list] = []
+
+    def steps(self):
+        self.ran.append(1)
+        yield 1
+
+    async def waits(self):
+        self.ran.append(1)
+
+    async def both(self):
+        self.ran.append(1)
+        yield 1
+
+    class Callable:
+        def __call__(self):
+            yield 1
+
+    def test_a_function_that_is_one_is_never_called(self):
+        for fn in (self.steps, self.waits, self.both, functools.partial(self.steps), self.Callable()):
+            with pytest.raises(
+                TypeError, match=r"^'call' is an? .*function.*: a call of it does no work yet; measure a"
+            ):
+                measure(fn, name="call")
+        assert self.ran == []
+
+    def test_a_result_that_is_one(self):
+        for fn in (
+            lambda: self.steps(),
+            lambda: self.waits(),
+            lambda: self.both(),
+            lambda: map(str, [1]),
+            lambda: filter(None, [1]),
+            lambda: zip([1], [2], strict=True),
+            lambda: concurrent.futures.Future(),
+        ):
+            with pytest.raises(TypeError, match=r"^'call' returns an? .*, which has not done its work yet: measure a"):
+                measure(fn, name="call")
+        assert self.ran == []
+
+    def test_a_result_of_a_pool(self):
+        with multiprocessing.pool.ThreadPool(1) as pool, pytest.raises(TypeError, match="a ApplyResult, which has not"):
+            measure(lambda: pool.apply_async(int), name="call")
+
+    def test_a_future_of_torch(self):
+        torch = pytest.importorskip("torch", reason="needs torch")
+        with pytest.raises(TypeError, match="a Future, which has not done its work yet"):
+            measure(lambda: torch.futures.Future(), name="call")
+
+    @pytest.mark.parametrize("result", [[1], range(3), {"a": 1}, np.ones(3), threading.Event(), "text"])
+    def test_other_results_are_measured(self, result):
+        assert measure(lambda: result, budget_s=0, min_samples=1).median_s > 0
 
 
 class TestQueuedSamples:

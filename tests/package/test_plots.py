@@ -166,6 +166,175 @@ class TestCurves:
         assert_inside(figures[0])
         assert_ticks_apart(figures[0].axes[0])
 
+    def test_recorded_lines_of_the_same_names_have_one_name_and_the_same_marks(self, shown, monkeypatch):
+        there = {f"H200: {name}": {"x": [1, 2], "y": [3e-6, 4e-6]} for name in ("b", "a")}
+        monkeypatch.setattr(charts, "recorded_curves", lambda key: there)
+        plots.curves([1, 2], {"a": [1e-6, 2e-6], "b": [2e-6, 3e-6]}, title="T", x="x", y="y", key="k")
+        ((fig, alt),) = shown
+        assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == ["H200 (grey)", "a", "b"]
+        grey_b, grey_a, a, b = fig.axes[0].lines
+        assert (grey_a.get_marker(), grey_b.get_marker()) == (a.get_marker(), b.get_marker())
+        assert "H200: a: 3 µs at 1 to 4 µs at 2." in alt
+
+
+class TestOddCurves:
+    def test_what_cannot_be_on_the_axes_is_left_out_and_said(self, shown, capsys):
+        values = {"a": [0, 1e-3, -1e-3, math.inf], "b": [1e-3, 2e-3, None, math.nan]}
+        plots.curves([1, 10, 100, 1000], values, title="T", x="x", y="y", bounds={"m": [0.0, 1e-3, 1.0, 1.0]})
+        sentence = "Not on these axes: 3 of 4 points of 'a', 1 of 4 points of 'm' (zero, negative or infinite)."
+        assert capsys.readouterr().out == f"{sentence}\n"
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        assert alt.endswith(sentence)
+        assert "a: 1 ms at 10 to 1 ms at 10." in alt
+
+    def test_on_linear_axes_zero_has_a_place(self, shown, capsys):
+        plots.curves([0, 1], {"a": [0, -1.0]}, title="T", x="x", y="y", log="")
+        assert capsys.readouterr().out == ""
+        assert shown[0][0].axes[0].lines[0].get_ydata().tolist() == [0, -1]
+
+    @pytest.mark.parametrize(
+        ("xs", "series", "options"),
+        [
+            ([1, 2], {"a": [0, -1]}, {}),
+            ([0, -1], {"a": [1, 1]}, {}),
+            ([1, 2], {"a": [math.inf, math.inf]}, {"log": ""}),
+            ([1, 2], {"a": [0, 0], "b": [math.nan, math.nan]}, {"log": "y"}),
+        ],
+    )
+    def test_nothing_that_could_be_drawn(self, shown, xs, series, options):
+        with pytest.raises(
+            ValueError, match=r"expected a point that can be drawn; found only zero, negative or inf.*'a'"
+        ):
+            plots.curves(xs, series, title="T", x="x", y="y", **options)
+        assert shown == []
+
+    @pytest.mark.parametrize("log", ["xy", "x", "y", ""])
+    def test_nothing_but_gaps_is_an_empty_figure(self, shown, log):
+        plots.curves([1, 2], {"a": [math.nan, None]}, title="T", x="x", y="y", log=log)
+        assert_inside(shown[0][0])
+        assert "a: no points." in shown[0][1]
+
+    @pytest.mark.parametrize(("xs", "series"), [([], {}), ([1, 2], {}), ([], {"a": []}), ([1], {"a": ([], [])})])
+    def test_no_points_at_all(self, shown, xs, series):
+        with pytest.raises(ValueError, match=r"^expected at least one point to draw; found none$"):
+            plots.curves(xs, series, title="T", x="x", y="y")
+        assert shown == []
+
+    def test_bounds_alone_are_a_figure(self, shown):
+        plots.curves([1, 2], {}, bounds={"model": [1.0, 2.0]}, title="T", x="x", y="y")
+        assert_inside(shown[0][0])
+
+    @pytest.mark.parametrize(
+        ("series", "says"),
+        [
+            ({"a": ["1", "2"]}, "expected numbers for 'a'; found '1'"),
+            ({"a": [1, object()]}, "expected numbers for 'a'; found a object"),
+            ({"a": [1, 2j]}, "expected numbers for 'a'; found 2j"),
+            ({"a": np.ones((2, 2))}, r"expected a list of numbers for 'a'; found a ndarray of shape \(2, 2\)"),
+            ({"a": [[1], [2]]}, "expected numbers for 'a'; found a list"),
+            ({"a": 3.0}, "expected a list of numbers or measurements for 'a'; found a float"),
+            ({"a": "12"}, "expected a list of numbers or measurements for 'a'; found a str"),
+            ({"a": ([1, 2], 3)}, "expected a list of numbers or measurements for 'a'; found a int"),
+            ({"a": [sample(1.0), 2.0]}, "expected numbers or measurements for 'a'; found both"),
+            ([[1, 2]], "expected series as label and values"),
+        ],
+    )
+    def test_what_is_no_number(self, shown, series, says):
+        with pytest.raises(TypeError, match=says):
+            plots.curves([1, 2], series, title="T", x="x", y="y")
+        with pytest.raises(TypeError, match=r"^expected .*; found (a|[\d'])"):
+            plots.curves([1, 2], {}, bounds=series, title="T", x="x", y="y")
+        assert shown == []
+        assert this_run() == {}
+
+    @pytest.mark.parametrize("xs", ["ab", ["a", "b"], 3, {1: 2}, [sample(1.0)]])
+    def test_positions_that_are_no_numbers(self, shown, xs):
+        with pytest.raises(TypeError, match=r"expected .*numbers for 'the positions'; found"):
+            plots.curves(xs, {"a": [1.0, 2.0]}, title="T", x="x", y="y")
+
+    def test_as_many_series_as_can_be_told_apart(self, shown):
+        most = style.MOST_SERIES
+        plots.curves([1, 2], {f"a series with a name of its own, {i}": [1 + i, 2 + i] for i in range(most)},
+                     title="T", x="x", y="y")  # fmt: skip
+        assert_inside(shown[0][0])
+        legend = shown[0][0].axes[0].get_legend()
+        assert len(legend.get_texts()) == most
+        for count in (most + 1, 41):
+            with pytest.raises(
+                ValueError, match=rf"^expected at most {most} series in one figure, .* found {count}: draw"
+            ):
+                plots.curves([1, 2], {str(i): [1.0, 2.0] for i in range(count)}, title="T", x="x", y="y")
+
+    @pytest.mark.parametrize(
+        "label", ["an_identifier_" * 36, "several words " * 60, "$x_$ and $y", r"\frac{", "_hidden", 7, "a\nb"]
+    )
+    def test_names_of_any_length_and_kind(self, shown, label):
+        labels = {label: [1e-6, 2e-6], "other": [2e-6, 3e-6]}
+        name = str(label)
+        plots.curves([1, 10], labels, title=f"T {name}", x=f"x {name}", y=f"y {name}", marks={label: 3.0})
+        plots.bars(labels.fromkeys(labels, 1.0), title=f"T {name}", y=f"y {name}", marks={label: 0.7})
+        plots.intervals(labels.fromkeys(labels, (1, 2, 3)), title=f"T {name}", x=f"x {name}", truth=1.0)
+        plots.roofline(CEILINGS, dict.fromkeys(labels, WORKS["axpy"]), title=f"T {name}")
+        for fig, _ in shown:
+            assert_inside(fig)
+            box = fig.axes[0].get_window_extent()
+            assert box.width > 0.3 * fig.bbox.width, "the chart keeps its room"
+            assert box.height > 0.3 * fig.bbox.height
+        assert len(shown[0][0].axes[0].get_legend().get_texts()) == 2
+
+    @pytest.mark.parametrize("where", [0, -1, math.nan, math.inf])
+    def test_marks_beyond_the_axes_are_said(self, shown, where):
+        plots.curves([1, 2], {"a": [1.0, 2.0]}, title="T", x="x", y="y", marks={"knee": where})
+        assert "Line at knee: " in shown[0][1]
+        assert "not on these axes" in shown[0][1]
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            ({"log": "z"}, "expected log as 'xy', 'x', 'y' or ''"),
+            ({"log": True}, "expected log as 'xy', 'x', 'y' or ''"),
+            ({"ylim": (0, None)}, "expected a logarithmic axis to begin above zero; found ylim="),
+            ({"attribute": "time"}, "expected the attribute of a measurement, one of median_s"),
+        ],
+    )
+    def test_options(self, shown, options, says):
+        with pytest.raises(ValueError, match=says):
+            plots.curves([1, 2], {"a": [1.0, 2.0]}, title="T", x="x", y="y", **options)
+
+
+class TestBands:
+    RANGES = {"noise up to 40 %": ([1e-6, 2e-6], [9e-6, 5e-6]), "noise up to 5 %": ([3e-6, 3.2e-6], [4e-6, 3.5e-6])}  # noqa: RUF012
+
+    def test_all_parts(self, shown):
+        plots.bands([3, 50], self.RANGES, title=LONG, x="samples", y="median", ticks=True)
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        assert "noise up to 40 %: 1 µs to 9 µs at 3, 2 µs to 5 µs at 50." in alt
+        assert tick_texts(fig.axes[0].xaxis) == ["3", "50"]
+        assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == list(self.RANGES)
+
+    def test_in_grey_one_behind_the_other_can_be_seen(self, shown):
+        plots.bands([3, 50], self.RANGES, title="T", x="samples", y="median")
+        fills, lines = shown[0][0].axes[0].collections, shown[0][0].axes[0].lines
+        assert all(fill.get_facecolor()[0][3] <= 0.2 for fill in fills), "the one behind shines through"
+        assert len({fill.get_hatch() for fill in fills}) == 2
+        assert len({line.get_linestyle() for line in lines}) == 2
+        assert len(lines) == 4, "each end has its outline"
+
+    def test_odd_input(self, shown):
+        for ranges, says in (
+            ({}, "at least one range"),
+            ({"a": [1, 2]}, "expected a list of numbers or measurements for 'a'"),
+            ({"a": 3}, "expected the lower and the upper ends of 'a'"),
+            ({"a": ([1, 2], [1])}, "'a' has 2 lower and 1 upper ends"),
+            ({"a": (["x", "y"], [1, 2])}, "expected numbers for 'a'; found 'x'"),
+            ({str(i): ([1], [2]) for i in range(41)}, "expected at most 14 series"),
+        ):
+            with pytest.raises((TypeError, ValueError), match=says):
+                plots.bands([1, 2], ranges, title="T", x="x", y="y")
+        assert shown == []
+
 
 class TestDistribution:
     def test_all_parts(self, shown):
@@ -179,6 +348,30 @@ class TestDistribution:
 
     @pytest.mark.parametrize("times", [[1e-3], [1e-3] * 50, [1e-3, 1.0]])
     def test_few_or_equal_times(self, shown, times):
+        plots.distribution(times, title="T")
+        assert_inside(shown[0][0])
+
+    @pytest.mark.parametrize(
+        ("times", "options", "says"),
+        [
+            ([1.0, math.nan, math.inf], {}, "expected times that are all finite; found 2 of 3 that are not"),
+            ([1.0, None], {}, "found 1 of 2 that are not"),
+            (["1"], {}, "expected numbers for 'the times'; found '1'"),
+            (3.0, {}, "expected a list of numbers for 'the times'; found a float"),
+            (sample(1.0), {}, "found a Measurement: pass its times_s"),
+            ([1.0], {"bins": 0}, "expected bins of 1 or more"),
+            ([1.0], {"bins": 1.5}, "expected bins of 1 or more"),
+            ([1.0], {"clip": 0}, "and a clip above 0"),
+            ([1.0], {"clip": 1.1}, "and a clip above 0"),
+        ],
+    )
+    def test_odd_input(self, shown, times, options, says):
+        with pytest.raises((TypeError, ValueError), match=says):
+            plots.distribution(times, title="T", **options)
+        assert shown == []
+
+    @pytest.mark.parametrize("times", [[0.0], [0.0] * 9, [-1.0, 1.0], np.linspace(1, 2, 9, dtype="f4"), range(1, 5)])
+    def test_unusual_times(self, shown, times):
         plots.distribution(times, title="T")
         assert_inside(shown[0][0])
 
@@ -202,8 +395,82 @@ class TestIntervals:
         plots.intervals({"a": (1.0, 2.0, 3.0)}, title="T", x="x", truth=1.0)
         assert_inside(shown[0][0])
 
+    @pytest.mark.parametrize(
+        ("rows", "says"),
+        [
+            ({}, "expected at least one row of intervals; found none"),
+            ({"a": (1, 2)}, r"expected \(low, middle, high\) in this order for 'a'; found \(1, 2\)"),
+            ({"a": (3, 2, 1)}, r"expected \(low, middle, high\) in this order"),
+            ({"a": ("1", 2, 3)}, "expected numbers for 'a'; found '1'"),
+            ({"a": 3}, "expected a list of numbers for 'a'; found a int"),
+            ({str(i): (1, 2, 3) for i in range(61)}, "expected at most 60 rows of intervals; found 61"),
+            ([(1, 2, 3)], "expected intervals as label and value; found a list"),
+        ],
+    )
+    def test_odd_rows(self, shown, rows, says):
+        with pytest.raises((TypeError, ValueError), match=says):
+            plots.intervals(rows, title="T", x="x")
+        assert shown == []
+
+    def test_gaps(self, shown):
+        plots.intervals({"a": (math.nan,) * 3, "b": (1, 2, 3), "c": (1, 2, math.inf)}, title="T", x="x")
+        assert_inside(shown[0][0])
+
+    def test_many_rows(self, shown):
+        plots.intervals({str(i): (1, 2, 3) for i in range(20)}, title="T", x="x")
+        assert_inside(shown[0][0])
+
 
 class TestBars:
+    @pytest.mark.parametrize("missing", [0, -1.0, math.nan, math.inf, None])
+    def test_on_a_logarithmic_axis_what_is_not_there_is_said(self, shown, missing):
+        plots.bars({"a": 1.0, "b": missing}, title="T", y="time", log=True, recorded={"a": 0.0}, bounds={"b": 0.0},
+                   marks={"m": 0.0})  # fmt: skip
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        notes = [text.get_text() for text in fig.axes[0].texts]
+        assert "0 s: not on a logarithmic axis" in notes
+        assert any(note == "–" or "not on a logarithmic axis" in note for note in notes)
+        assert "Line at m: 0 s, not on these axes." in alt
+        assert len(fig.axes[0].get_yticklabels()) == 2
+
+    @pytest.mark.parametrize("values", [{"a": 0}, {"a": 0, "b": -1}, {"a": 0, "b": math.nan}])
+    def test_no_bar_that_a_logarithmic_axis_could_show(self, shown, values):
+        with pytest.raises(
+            ValueError, match="expected a bar above zero on a logarithmic axis; found none: pass log=False"
+        ):
+            plots.bars(values, title="T", y="time", log=True)
+        plots.bars(values, title="T", y="time")
+        assert_inside(shown[0][0])
+
+    @pytest.mark.parametrize("log", [False, True])
+    def test_nothing_but_gaps(self, shown, log):
+        plots.bars({"a": math.nan, "b": None}, title="T", y="time", log=log)
+        assert_inside(shown[0][0])
+
+    @pytest.mark.parametrize(
+        ("values", "options", "says"),
+        [
+            ({}, {}, "expected at least one row of bars; found none"),
+            ({"a": "3"}, {}, "expected numbers for 'a'; found '3'"),
+            ({"a": [1]}, {}, "expected numbers for 'a'; found a list"),
+            ({"a": sample(1.0)}, {}, "expected numbers for 'a'; found a Measurement"),
+            ([1, 2], {}, "expected bars as label and value; found a list"),
+            ({str(i): 1 for i in range(61)}, {}, "expected at most 60 rows of bars; found 61"),
+            ({"a": 1}, {"bounds": {"a": "x"}}, "expected numbers for 'model: a'; found 'x'"),
+            ({"a": 1}, {"recorded": {"a": "x"}}, "expected numbers for 'recorded: a'; found 'x'"),
+            ({"a": 1}, {"marks": {"m": "x"}}, "expected numbers for 'm'; found 'x'"),
+        ],
+    )
+    def test_odd_input(self, shown, values, options, says):
+        with pytest.raises((TypeError, ValueError), match=says):
+            plots.bars(values, title="T", y="time", **options)
+        assert shown == []
+
+    def test_sixty_rows(self, shown):
+        plots.bars({f"row {i}": 1 + i for i in range(60)}, title="T", y="time")
+        assert_inside(shown[0][0])
+
     @pytest.mark.parametrize("log", [False, True])
     @pytest.mark.parametrize("recorded", [None, {"products": 1e-4, "elementwise": 3e-5}])
     def test_all_parts(self, shown, log, recorded):
@@ -303,6 +570,77 @@ class TestRoofline:
         plots.roofline(CEILINGS, {"copy": costs.copy(1000, "fp32"), "axpy": WORKS["axpy"]}, title="T", span=(0.01, 100))
         assert len(numbers(shown[0][0].axes[0])) == 1
 
+    def test_a_roof_alone(self, shown):
+        plots.roofline(CEILINGS, {}, title="T")
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        assert_ticks_apart(fig.axes[0])
+        assert (
+            alt == "T. Roofline: 20 GB/s; fp64 70 GFLOP/s, ridge 3.5 FLOP/byte; fp32 150 GFLOP/s, ridge 7.5 FLOP/byte."
+        )
+        assert not any("model" in text.get_text() for text in fig.axes[0].texts)
+        left, right = fig.axes[0].get_xlim()
+        assert left < CEILINGS.ridge("fp64") < CEILINGS.ridge("fp32") < right
+
+    @pytest.mark.parametrize("points", [{}, {"copy": costs.copy(1000, "int8")}])
+    def test_a_bandwidth_and_no_rate(self, shown, points):
+        plots.roofline(Ceilings(2e10, {}), points, title="T")
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        assert alt.startswith("T. Roofline: 20 GB/s.")
+        assert any(text.get_text() == "20 GB/s" for text in fig.axes[0].texts)
+
+    def test_what_has_no_place_on_these_axes_is_named_and_said(self, shown):
+        works = {"copy": costs.copy(1000, "fp32"), "in registers": costs.Work(flops=10, dtype="fp32"),
+                 "axpy": WORKS["axpy"]}  # fmt: skip
+        plots.roofline(CEILINGS, works | {"measured copy": sample(1e-3, works["copy"])}, title="T")
+        ((fig, alt),) = shown
+        assert_inside(fig)
+        assert [text.get_text() for text in numbers(fig.axes[0])] == ["3"]
+        assert (
+            "1 copy: no FLOP, not on these axes. 2 in registers: no byte, not on these axes. 3 axpy: intensity" in alt
+        )
+        key = next(text.get_text() for text in fig.axes[0].texts if "○ model" in text.get_text())
+        assert "1  copy\n    (no FLOP: not shown)\n2  in registers\n    (no byte: not shown)\n3  axpy\n4" in key
+
+    def test_twenty_points_and_no_more(self, shown):
+        points = {f"an operation with a name of its own, {i}": WORKS["axpy"] * (i + 1) for i in range(20)}
+        plots.roofline(CEILINGS, points, title="T")
+        assert_inside(shown[0][0])
+        with pytest.raises(ValueError, match="expected at most 20 points, as many as can be named; found 21"):
+            plots.roofline(CEILINGS, points | {"one more": WORKS["axpy"]}, title="T")
+
+    @pytest.mark.parametrize(
+        ("ceilings", "points", "options", "says"),
+        [
+            (None, {}, {}, r"expected Ceilings \(of a chip: Ceilings.of_chip\(chip\)\); found a NoneType"),
+            (CEILINGS, [WORKS["axpy"]], {}, "expected points as name and Work or Measurement; found a list"),
+            (
+                CEILINGS,
+                {"a": 3.0},
+                {},
+                "expected a Work or a Measurement to place under the roof; found a float for 'a'",
+            ),
+            (CEILINGS, {}, {"span": (0, 1)}, "expected the lower and the upper end of the intensities, above zero"),
+            (CEILINGS, {}, {"span": (2, 1)}, "expected the lower and the upper end"),
+            (CEILINGS, {}, {"span": (1, math.inf)}, "expected the lower and the upper end"),
+            (CEILINGS, {}, {"formats": ["fp8"]}, r"rate on AMD EPYC \(fp32, fp64\); found fp8"),
+            (CEILINGS, {"a": costs.axpy(9, "bf16")}, {}, r"rate on AMD EPYC \(fp32, fp64\); found bf16"),
+        ],
+    )
+    def test_odd_input(self, shown, ceilings, points, options, says):
+        with pytest.raises((TypeError, ValueError, KeyError), match=says):
+            plots.roofline(ceilings, points, title="T", **options)
+        assert shown == []
+
+    @pytest.mark.parametrize("record", [3, [], {"points": {}}, {"points": {}, "formats": ["fp8"], "ceilings": {}}])
+    def test_what_is_recorded_as_no_roofline(self, shown, monkeypatch, record):
+        monkeypatch.setattr(roof, "recorded", lambda key: record)
+        with pytest.raises(
+            ValueError, match=r"^The record holds no roofline under 'roof' .*: give the figure a key of its"
+        ):
+            plots.roofline(CEILINGS, {}, title="T", key="roof")
+
     def test_a_measurement_without_work(self, shown):
         with pytest.raises(ValueError, match=r"^m has no work: pass work=costs.… to measure\(\) to place it"):
             plots.roofline(CEILINGS, {"m": sample(1.0)}, title="T")
@@ -331,6 +669,17 @@ class TestStyle:
             assert len(axes) == 3
         assert_inside(shown[0][0])
 
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [({"columns": 0}, "1 to 6 panels"), ({"columns": 1.5}, "1 to 6 panels"), ({"columns": 99}, "1 to 6 panels"),
+         ({"size": (0, 3)}, "of 0.5 to 40 inches"), ({"size": (7, 1e4)}, "of 0.5 to 40 inches")],
+    )  # fmt: skip
+    def test_panels_and_sizes_that_cannot_be(self, shown, options, says):
+        with pytest.raises(ValueError, match=says), plots.figure("T", **options):
+            pass
+        with pytest.raises(TypeError, match="expected a title that states the message; found None"), plots.figure(None):
+            pass
+
     def test_nothing_is_shown_when_drawing_fails(self, shown):
         with pytest.raises(ZeroDivisionError), plots.figure("T"):
             raise ZeroDivisionError
@@ -345,7 +694,16 @@ class TestStyle:
     def test_series_can_be_told_apart_without_colour(self):
         looks = [style.series_style(i) for i in range(7)]
         assert len({look["marker"] for look in looks}) == len({look["color"] for look in looks}) == 7
-        assert style.series_style(7) == style.series_style(0)
+        assert (
+            len(
+                {
+                    (look["marker"], "markerfacecolor" in look)
+                    for look in map(style.series_style, range(style.MOST_SERIES))
+                }
+            )
+            == style.MOST_SERIES
+            == 14
+        )
 
     @pytest.mark.parametrize(
         ("value", "unit", "text"),

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from rooflab import display, logbook, prediction, records
@@ -76,6 +77,43 @@ class TestHeadless:
         report(Q, measured)
         assert this_run()[Q]["measured"] == value
 
+    @pytest.mark.parametrize(
+        ("unit", "says"), [("Gb", r"GB \(bytes\) or Gbit"), ("GB/S", "did you mean 'GB/s'"), (3, "a unit as text")]
+    )
+    def test_a_unit_that_is_none_is_refused_before_the_question_is_asked(self, unit, says):
+        with pytest.raises((ValueError, TypeError), match=says):
+            predict(Q, unit=unit, model=1.0)
+        with pytest.raises(UnknownQuestion):
+            asked(Q)
+
+    @pytest.mark.parametrize("wrong", ["3", [3.0], np.ones(2), True, 1j, Measurement("m", (1.0,)), object()])
+    def test_a_model_that_is_no_number(self, wrong):
+        with pytest.raises(TypeError, match="expected the model's answer as a number in SI units, or None; found"):
+            predict(Q, unit="s", model=wrong)
+
+    @pytest.mark.parametrize("wrong", ["3", [3.0], None, {"a": 1}, True])
+    def test_a_measurement_that_is_no_number(self, wrong):
+        predict(Q, unit="s", model=1.0)
+        with pytest.raises(TypeError, match="expected a number in SI units, or a Measurement; found"):
+            report(Q, wrong)
+        assert asked(Q).measured is None
+
+    @pytest.mark.parametrize("number", [np.float32(2.0), np.int64(2), np.array(2.0)])
+    def test_scalars_of_a_library_are_numbers(self, number):
+        predict(Q, unit="s", model=number)
+        report(Q, number)
+        assert (asked(Q).model, asked(Q).measured) == (2.0, 2.0)
+
+    def test_a_whole_number_beyond_all_floats(self):
+        predict(Q, model=10**400)
+        report(Q, 10**400)
+        assert (asked(Q).model, asked(Q).measured) == (math.inf, math.inf)
+
+    @pytest.mark.parametrize("question", ["", " ", None, 3])
+    def test_a_question_is_text(self, question):
+        with pytest.raises(TypeError, match="expected the question as text"):
+            predict(question, model=1.0)
+
     def test_percent_stay_percent(self, capsys):
         predict(Q, unit="%", model=0.4)
         report(Q, 0.5)
@@ -130,6 +168,17 @@ class TestReader:
         assert asked(Q).guess == (0.003 if early else None)
         predict(Q, unit="ms", model=0.002)
         assert commit(Q, "4").startswith("Committed")
+
+    @pytest.mark.parametrize("kept", ["NaN", "Infinity", "true", '"3"', "[3]", "null"])
+    def test_what_is_kept_and_is_no_number_is_no_guess(self, notebook, home, restart, kept):
+        predict(Q, unit="ms", model=None)
+        commit(Q, "3")
+        path = home / prediction.GUESSES
+        path.write_text(path.read_text().replace("0.003", kept))
+        restart()
+        predict(Q, unit="ms", model=None)
+        assert asked(Q).guess is None
+        assert commit(Q, "4") == "Committed: 4 ms. Now measure."
 
     def test_guesses_outlive_the_kernel_unit_by_unit(self, notebook, restart):
         predict(Q, unit="ms", model=None)

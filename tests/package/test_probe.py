@@ -175,7 +175,7 @@ class TestProc:
         monkeypatch.setattr(probe, "_read", lambda path: PROC.get(path, ""))
         assert probe._cpu_name() == "AMD EPYC 7B13"
         assert probe._cpu_flags() == {"fpu", "amx_bf16", "avx2"}
-        assert probe._memory_bytes() == 8000 * 1024
+        assert probe.main_memory_bytes() == 8000 * 1024
         assert probe._last_cache_bytes() == 16 * 2**20
 
     @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ class TestProc:
     def test_a_container_may_hold_less_than_the_machine(self, monkeypatch, limit, expected):
         files = PROC | {"/sys/fs/cgroup/memory.max": limit}
         monkeypatch.setattr(probe, "_read", lambda path: files.get(path, ""))
-        assert probe._memory_bytes() == expected
+        assert probe.main_memory_bytes() == expected
 
     def test_a_machine_that_tells_nothing(self, monkeypatch):
         monkeypatch.setattr(probe, "_read", lambda path: "")
-        assert probe._memory_bytes() == 0
+        assert probe.main_memory_bytes() == 0
         assert probe._last_cache_bytes() == 0
         assert probe._cpu_flags() == frozenset()
 
@@ -202,5 +202,5 @@ def test_macos(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(probe, "_sysctl", lambda name: told.get(name, ""))
     assert probe._cpu_name() == "Apple M3 Max"
-    assert probe._memory_bytes() == 2**36
+    assert probe.main_memory_bytes() == 2**36
     assert probe._last_cache_bytes() == 2**24

@@ -2,7 +2,11 @@
 
 import json
 import math
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,12 +154,94 @@ def test_a_folder_that_cannot_be_written(unwritable):
         save_record(UNIT, {}, device=H200, folder=unwritable)
 
 
-def test_a_corrupt_record_is_one_sentence(both, monkeypatch):
-    on(monkeypatch, EPYC)
-    (both / "nvidia-h200" / "u1_step_cost.json").write_text('{"unit": ')
+def without(*path: str):
+    """A spoiler: the record lacks what lies there."""
+
+    def spoil(record: dict) -> str:
+        inner = record
+        for key in path[:-1]:
+            inner = inner[key]
+        del inner[path[-1]]
+        return json.dumps(record)
+
+    return spoil
+
+
+DAMAGED = [
+    (lambda record: '{"unit": ', "Expecting value"),
+    (lambda record: "", "Expecting value"),
+    (lambda record: "[]", "expected a JSON object; found a list"),
+    (lambda record: "[" * 10**5, "recursion"),
+    (lambda record: b"\xff\xfe", "codec can't decode"),
+    (without("values"), "it lacks 'values'"),
+    (without("device"), "it lacks 'device'"),
+    (without("device", "name"), "its 'device' lacks 'name'"),
+    (lambda record: json.dumps(record | {"values": [1]}), "'values' is a list; expected a dict"),
+    (lambda record: json.dumps(record | {"device": "H200"}), "'device' is a str; expected a dict"),
+    (lambda record: json.dumps(record | {"device": {"name": 200}}), "'name' is a int; expected a str"),
+]
+
+
+@pytest.fixture
+def damaged(both, monkeypatch, request):
+    """A reference record that is spoilt, on a device that has neither record."""
+    on(monkeypatch, T4)
+    monkeypatch.setattr(records, "_told", set())
+    path = both / "nvidia-h200" / "u1_step_cost.json"
+    spoilt = request.param(json.loads(path.read_text()))
+    path.write_bytes(spoilt if isinstance(spoilt, bytes) else spoilt.encode())
     records._load.cache_clear()
-    with pytest.raises(ValueError, match=r"u1_step_cost\.json is no valid record .*: restore it from git"):
-        reference()
+    return path
+
+
+class TestDamagedRecords:
+    @pytest.mark.parametrize(("damaged", "why"), DAMAGED, indirect=["damaged"], ids=[why for _, why in DAMAGED])
+    def test_one_sentence_names_file_and_fault_and_the_others_are_used(self, damaged, why, capsys):
+        assert recorded("rate") == 2.0
+        assert list(recorded_curves("sweep")) == ["AMD EPYC 7B13: torch"]
+        assert [record["values"]["rate"] for record in all_records()] == [2.0]
+        (said,) = capsys.readouterr().out.splitlines()
+        assert said.startswith(f"{damaged} is no valid record (")
+        assert why in said
+        assert said.endswith("): restore it from git, or record it again. It is left out.")
+
+    @pytest.mark.parametrize(("damaged", "why"), DAMAGED[:1], indirect=["damaged"])
+    def test_the_one_that_was_asked_for_is_an_error(self, damaged, why):
+        with pytest.raises(ValueError, match=r"u1_step_cost\.json is no valid record .*: restore it from git"):
+            recorded("rate", device="nvidia-h200")
+
+    def test_a_record_that_cannot_be_read(self, both, monkeypatch, capsys):
+        on(monkeypatch, T4)
+        monkeypatch.setattr(records, "_told", set())
+        path = both / "nvidia-h200" / "u1_step_cost.json"
+        real = Path.read_text
+
+        def refuse(self, **how):
+            if self == path:
+                raise PermissionError(13, "Permission denied")
+            return real(self, **how)
+
+        records._load.cache_clear()
+        monkeypatch.setattr(Path, "read_text", refuse)
+        assert recorded("rate") == 2.0
+        assert "is no valid record (Permission denied)" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("sweep", [3.0, [1], {"a": 3}, {"a": {"x": [1]}}, {"a": {"x": [1, 2], "y": [1]}},
+                                       {"a": {"x": ["1"], "y": [1]}}])  # fmt: skip
+    def test_what_is_no_sweep(self, folder, monkeypatch, sweep):
+        save_record(UNIT, {"odd": sweep}, device=H200, folder=folder)
+        on(monkeypatch, T4)
+        with pytest.raises(ValueError, match=r"^The record of H200 holds no sweep under 'odd' .*a key of its own"):
+            recorded_curves("odd")
+
+
+@pytest.mark.parametrize("unit", ["", "s1/", None, 3])
+def test_a_record_of_no_unit(folder, unit):
+    with pytest.raises(ValueError, match=r"^expected a unit, such as 's1_measurement/u1_step_cost'; found"):
+        save_record(unit, {}, device=H200, folder=folder)
+    with pytest.raises(TypeError, match=r"^expected what a run logged, values by key; found a list$"):
+        save_record(UNIT, [], device=H200, folder=folder)
+    assert list(folder.iterdir()) == []
 
 
 class TestProgress:
@@ -172,6 +258,28 @@ class TestProgress:
         (home / "progress.json").write_text("[1, 2")
         note_progress("lab1_timer", "first")
         assert list(progress()["lab1_timer"]) == ["first"]
+
+    def test_two_notebooks_at_once_lose_nothing(self, home):
+        """Each a process of its own, started together."""
+        code = ("import sys; from rooflab.records import note_progress; print(1, flush=True); sys.stdin.readline()\n"
+                "for i in range(10): note_progress('s/lab', f'{sys.argv[1]}{i}')")  # fmt: skip
+        environment = os.environ | {"PYTHONPATH": str(Path(records.__file__).parents[1])}
+        both = [subprocess.Popen([sys.executable, "-c", code, name], env=environment, text=True, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE) for name in "ab"]  # fmt: skip
+        for process in both:
+            process.stdout.readline()
+        for process in both:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        for process in both:
+            process.communicate(timeout=60)
+            assert process.returncode == 0
+        assert set(progress()["s/lab"]) == {f"{name}{i}" for name in "ab" for i in range(10)}
+
+    def test_odd_entries_harm_nothing(self, home):
+        (home / "progress.json").write_text('{"s/lab": 3, "s/other": {"a": "then"}}')
+        note_progress("s/lab", "first")
+        assert progress().keys() == {"s/lab", "s/other"}
 
     def test_unwritable(self, unwritable, capsys):
         note_progress("lab1_timer", "first")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rooflab import costs
 from rooflab.costs import Work
-from rooflab.knees import knee_overhead_bytes, leaves_overhead, matmul_leaves_overhead, matmul_ridge
+from rooflab.knees import knee_overhead_bytes, leaves_overhead, leaves_plateau, matmul_leaves_overhead, matmul_ridge
 from rooflab.roofline import Bound, Ceilings, attainable, bound, fit_three, sequence_regime, sequence_time_s
 from rooflab.specs import chip
 
@@ -120,6 +120,20 @@ class TestCeilings:
         assert hash(again) == hash(TOY)
         assert pickle.loads(pickle.dumps(TOY)) == copy.deepcopy(TOY) == TOY
 
+    @pytest.mark.parametrize(
+        ("values", "says"),
+        [
+            ([1, 2], "expected ceilings as values by name; found a list"),
+            ({}, "expected ceilings with bytes_per_s and flops_per_s; found nothing"),
+            ({"bytes_per_s": 1.0, "flops": {}}, "expected ceilings with flops_per_s; found bytes_per_s, flops"),
+            (TOY.to_dict() | {"colour": 1}, "expected ceilings of bytes_per_s, .*; found 'colour'"),
+            (TOY.to_dict() | {"flops_per_s": [1.0]}, "expected flops_per_s as format and rate"),
+        ],
+    )
+    def test_values_that_describe_none(self, values: Any, says: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=says):
+            Ceilings.from_dict(values)
+
     def test_they_cannot_be_changed(self) -> None:
         with pytest.raises(TypeError):
             TOY.flops_per_s["fp32"] = 1.0  # type: ignore[index]
@@ -135,6 +149,13 @@ class TestCeilings:
             {"flops_per_s": {"fp32": -1.0}},
             {"launch_s": -1e-6},
             {"flops_per_s": {"fp128": 1.0}},
+            {"flops_per_s": {"fp32": math.inf}},
+            {"flops_per_s": {"fp32": "fast"}},
+            {"flops_per_s": {"fp32": True}},
+            {"bytes_per_s": math.inf},
+            {"bytes_per_s": "1e9"},
+            {"launch_s": math.inf},
+            {"launch_s": None},
         ],
     )
     def test_nonsense_is_refused(self, wrong: dict[str, Any]) -> None:
@@ -218,3 +239,52 @@ def test_a_ceiling_that_was_broken_through_is_raised():
     assert (raised.bytes_per_s, dict(raised.flops_per_s)) == (2e10, {"fp32": 1e12, "bf16": 3e12})
     assert (raised.launch_s, raised.label) == (1e-6, "x")
     assert roof.raised() == roof
+
+
+class TestOddInput:
+    @pytest.mark.parametrize(
+        ("call", "says"),
+        [
+            (lambda: bound(None, TOY), r"expected bound\(work, ceilings\); found a NoneType and a Ceilings"),
+            (
+                lambda: bound(TOY, costs.copy(1, "fp32")),
+                r"expected bound\(work, ceilings\); found a Ceilings and a Work",
+            ),
+            (lambda: sequence_time_s(costs.copy(1, "fp32"), TOY), "expected a list of works, one after the other"),
+            (lambda: attainable("1", TOY, "fp32"), "expected an intensity of zero or more .*; found '1'"),
+            (lambda: attainable([1.0], TOY, "fp32"), "expected an intensity of zero or more"),
+            (lambda: attainable(-1.0, TOY, "fp32"), "expected an intensity of zero or more"),
+            (lambda: attainable(math.nan, TOY, "fp32"), "expected an intensity of zero or more"),
+            (lambda: Ceilings.of_chip("h200"), r"expected a chip, such as specs.chip\('h200'\); found 'h200'"),
+            (lambda: TOY.raised(bytes_per_s=math.nan), "expected the rate of bytes_per_s that was reached"),
+            (lambda: TOY.raised(flops_per_s={"fp32": -1}), "expected the rate of fp32 that was reached"),
+            (lambda: fit_three(1e-6, (1e9,), (1e9, 1), dtype="fp32"), r"\(amount, seconds\) of the elementwise; found"),
+            (lambda: fit_three("1 µs", (1e9, 1), (1e9, 1), dtype="fp32"), "expected seconds of the tiny operation"),
+            (lambda: costs.copy(1, "fp32") * True, "unsupported operand"),
+        ],
+    )
+    def test_is_one_sentence(self, call: Any, says: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=says):
+            call()
+
+    @pytest.mark.parametrize(
+        ("sizes", "times", "options", "says"),
+        [
+            ([], [], {}, "expected as many sizes as times, one or more; found 0 and 0"),
+            ([1, 2, 3], [1, 2], {}, "expected as many sizes as times, one or more; found 3 and 2"),
+            ([0, 2, 3], [1, 1, 3], {}, "expected sizes in rising order and times, all above zero"),
+            ([3, 2, 1], [1, 1, 3], {}, "expected sizes in rising order"),
+            ([1, 2, 3], [0, 1, 3], {}, "expected sizes in rising order and times, all above zero"),
+            ([1, 2, 3], [math.nan, 1, 3], {}, "expected sizes in rising order and times, all above zero"),
+            ([1, 2, 3], [1, 1, 3], {"factor": 1}, "expected a factor above 1"),
+            ([1, 2, 3], [1, 1, 3], {"factor": math.nan}, "expected a factor above 1"),
+        ],
+    )
+    def test_of_a_plateau(self, sizes: list[float], times: list[float], options: Any, says: str) -> None:
+        with pytest.raises(ValueError, match=says):
+            leaves_plateau(sizes, times, **options)
+
+    @pytest.mark.parametrize(("low", "high"), [(0, 9), (9, 1), (-1, -1)])
+    def test_of_a_search(self, low: int, high: int) -> None:
+        with pytest.raises(ValueError, match="expected sizes 1 <= low <= high to search"):
+            leaves_overhead(lambda n: costs.axpy(n, "fp32"), TOY, low=low, high=high)

@@ -101,3 +101,45 @@ def test_ratios_can_be_copied_and_pickled():
     ratio = Ratio([1.0, 2.0, 4.0])
     for other in (copy.copy(ratio), copy.deepcopy(ratio), pickle.loads(pickle.dumps(ratio))):
         assert (other, other.p20, other.p80, other.ratios) == (2.0, ratio.p20, ratio.p80, (1.0, 2.0, 4.0))
+
+
+@pytest.mark.parametrize(
+    ("times_s", "says"),
+    [
+        ((), "expected at least one time of 'm'; found none"),
+        ([], "expected at least one time of 'm'; found none"),
+        ((1.0, 0.0), "in seconds, above zero; found 0.0"),
+        ((1.0, -1.0), "in seconds, above zero; found -1.0"),
+        ((1.0, math.nan), "in seconds, above zero; found nan"),
+        ((math.inf,), "in seconds, above zero; found inf"),
+        (("1 ms",), "in seconds, above zero; found '1 ms'"),
+        ((True,), "in seconds, above zero; found True"),
+        (1.0, "one a sample, in a list; found 1.0"),
+        ("12", "one a sample, in a list; found '12'"),
+    ],
+)
+def test_times_that_are_none(times_s, says):
+    with pytest.raises((TypeError, ValueError), match=f"^(expected .*)?{says}$"):
+        Measurement("m", times_s)
+
+
+def test_times_in_a_list_or_an_array_become_a_tuple():
+    for times_s in ([1.0, 2.0], np.array([1.0, 2.0])):
+        assert Measurement("m", times_s).times_s == (1.0, 2.0)
+
+
+def test_not_a_number_has_no_place_in_an_order():
+    for function in (lambda values: quantile(values, 0.5), median_interval):
+        with pytest.raises(ValueError, match="expected numbers; found nan among 3 values"):
+            function([1.0, math.nan, 2.0])
+        with pytest.raises(TypeError, match="expected numbers in a list"):
+            function([1.0, None])
+        assert function([math.inf, -math.inf, 0.0]) is not None
+    with pytest.raises(TypeError, match=r"expected a q from 0 to 1; found '0\.5'"):
+        quantile([1.0], "0.5")
+
+
+def test_a_measurement_is_divided_by_measurements_only():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        Measurement("m", (1.0,)) / 2.0
+    assert Measurement("a", (1.0, 2.0), turn=1) / Measurement("b", (0.5,), turn=1) == 3.0

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rooflab.counters import count
 from rooflab.measurement import measure
 from rooflab.shortage import OutOfMemory, clear_shortage, is_shortage
 
@@ -28,6 +29,36 @@ def test_known_messages_become_one_sentence(message):
     assert str(caught.value).startswith("Measuring 'mm' needs more memory than is free here: choose smaller sizes")
     assert "\n" not in str(caught.value)
     assert str(caught.value.__cause__) == message
+
+
+@pytest.mark.parametrize(
+    ("message", "amounts"),
+    [
+        (TORCH_GPU, r"\(1\.1 TB asked for, 148 GB free of 150 GB; CUDA out of memory\)\.$"),
+        (MESSAGES[1], r"\(4\.5 PB asked for, [\d.]+ [GT]B main memory in all; \[enforce fail"),
+        (MESSAGES[2], r"\(4\.5 PB asked for; RESOURCE_EXHAUSTED: Out of memory"),
+        (MESSAGES[3], r"\(CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
+        ("Unable to allocate 7.45 GiB for an array", r"\(8 GB asked for, [\d.]+ [GT]B main memory in all; Unable"),
+        ("MPS backend out of memory (MPS allocated: 1 GB). Tried to allocate 256 bytes on shared pool.", "256 B asked"),
+    ],
+)
+def test_the_sentence_says_how_much_was_asked_for_and_how_much_there_is(message, amounts):
+    with pytest.raises(OutOfMemory, match=amounts), clear_shortage("x"):
+        raise RuntimeError(message)
+
+
+def test_counting():
+    torch = pytest.importorskip("torch", reason="needs torch")
+
+    def huge():
+        return torch.ones(2**50) + 1
+
+    for world in (None, "torch"):
+        with pytest.raises(OutOfMemory, match=r"^Counting 'huge' needs more memory .*4.5 PB asked for") as caught:
+            count(huge, world=world)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(RuntimeError, match=r"^shapes do not fit$"):
+        count(lambda: (_ for _ in ()).throw(RuntimeError("shapes do not fit")))
 
 
 def test_other_errors_pass():

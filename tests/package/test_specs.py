@@ -2,6 +2,7 @@ import dataclasses
 import datetime
 import pickle
 import re
+from typing import Any
 
 import pytest
 
@@ -206,6 +207,28 @@ class TestChip:
             chip("abacus")
         with pytest.raises(UnknownChip):
             chip("")
+
+    @pytest.mark.parametrize(
+        ("typed", "id"),
+        [
+            ("nvidia h200", "h200"),
+            ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+            ("Geforce RTX4090", "rtx-4090"),
+            ("AMD Instinct MI300X", "mi300x"),
+            ("amd mi300X", "mi300x"),
+            ("google TPU v5 p", "tpu-v5p"),
+            ("Apple M3", "m3"),
+            ("Tesla T4", "t4"),
+        ],
+    )
+    def test_the_first_suggestion_knows_no_vendor_no_case_and_no_blanks(self, typed: str, id: str) -> None:
+        with pytest.raises(UnknownChip, match=rf"found '{typed}': did you mean {id}[,?]"):
+            chip(typed)
+
+    @pytest.mark.parametrize("id", [None, 3, b"h200"])
+    def test_an_id_is_text(self, id: Any) -> None:
+        with pytest.raises(TypeError, match="expected the id of a chip as text"):
+            chip(id)
 
     def test_an_id_may_be_written_loosely(self) -> None:
         assert chip(" H100 SXM") == chip("h100_sxm") == chip("h100-sxm")

@@ -3,12 +3,17 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
 from rooflab import state
-from rooflab.state import append_line, atomic_write, read_json, read_lines, write_json
+from rooflab.locks import alone_in
+from rooflab.state import append_line, atomic_write, read_json, read_lines, update_json, write_json
 
 
 def test_home(monkeypatch, tmp_path):
@@ -26,13 +31,22 @@ def test_json_round_trip_in_a_folder_that_was_not_there(home, restart):
     assert [path.name for path in (home / "deep" / "er").iterdir()] == ["value.json"]
 
 
+def test_a_user_without_a_home(monkeypatch, capsys, restart):
+    monkeypatch.setenv("ROOFLAB_HOME", "~nobody-has-this-name/rooflab")
+    restart()
+    write_json("a.json", 1)
+    update_json("b.json", lambda value: value.update(b=2))
+    assert (read_json("a.json"), read_json("b.json")) == (1, {"b": 2})
+    assert capsys.readouterr().out.count("Rooflab cannot write to") == 1
+
+
 def test_default_where_there_is_nothing(home):
     assert read_json("none.json") is None
     assert read_json("none.json", {"a": 1}) == {"a": 1}
     assert read_lines("none.jsonl") == []
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"[1]", b"null", b"3"])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"[1]", b"null", b"3", b"[" * 10**5])
 def test_corrupt_json_is_as_if_it_were_not_there(home, content):
     (home / "value.json").write_bytes(content)
     assert read_json("value.json", {"a": 0}) == {"a": 0}
@@ -126,7 +140,7 @@ class TestLog:
         assert read_lines("log.jsonl") == [{"a": "ü", "b": 1}, [1, 2], "text\nof two lines", None]
         assert (home / "log.jsonl").read_text().count("\n") == 4
 
-    @pytest.mark.parametrize("cut", [b'{"b": ', b'{"b": "\xc3', b"\x00\x00"])
+    @pytest.mark.parametrize("cut", [b'{"b": ', b'{"b": "\xc3', b"\x00\x00", b"[" * 10**5])
     def test_a_last_line_cut_short_takes_no_other_with_it(self, home, cut):
         append_line("log.jsonl", {"a": 1})
         with (home / "log.jsonl").open("ab") as file:
@@ -143,3 +157,103 @@ class TestLog:
         for thread in threads:
             thread.join()
         assert sorted(read_lines("log.jsonl")) == list(range(20))
+
+
+SHARED = Path(state.__file__).resolve().parents[1]
+UPDATES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from rooflab.state import update_json
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(int(sys.argv[3])):
+    update_json("shared.json", lambda value: value.update({f"{sys.argv[2]}-{i}": i}))
+"""
+HOLDS = """
+import sys, pathlib
+sys.path.insert(0, sys.argv[1])
+from rooflab.locks import alone_in
+with alone_in(pathlib.Path(sys.argv[2])) as held:
+    print(held, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def started(code: str, *arguments: object) -> subprocess.Popen:
+    """A process that has imported what it needs and waits for a line."""
+    process = subprocess.Popen([sys.executable, "-c", code, str(SHARED), *map(str, arguments)], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    process.first = process.stdout.readline().strip()
+    return process
+
+
+class TestUpdates:
+    def test_of_several_processes_at_once_none_is_lost(self, home):
+        processes = [started(UPDATES, name, 25) for name in "abcd"]
+        for process in processes:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        for process in processes:
+            _, errors = process.communicate(timeout=60)
+            assert (process.returncode, errors) == (0, "")
+        assert set(read_json("shared.json")) == {f"{name}-{i}" for name in "abcd" for i in range(25)}
+        assert os.listdir(home) == ["shared.json"]
+
+    def test_of_several_threads_at_once_none_is_lost(self, home):
+        names = [f"t{i}" for i in range(12)]
+        threads = [
+            threading.Thread(target=update_json, args=("a.json", lambda v, n=n: v.update({n: 1}))) for n in names
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(read_json("a.json")) == set(names)
+
+    def test_in_a_folder_that_cannot_be_written(self, unwritable, capsys):
+        for i in range(2):
+            update_json("a.json", lambda value, i=i: value.update({str(i): i}))
+        assert read_json("a.json") == {"0": 0, "1": 1}
+        assert capsys.readouterr().out.count("Rooflab cannot write to") == 1
+
+    def test_a_change_that_fails_leaves_the_file_and_no_lock(self, home):
+        update_json("a.json", lambda value: value.update(a=1))
+        with pytest.raises(ZeroDivisionError):
+            update_json("a.json", lambda value: 1 / 0)
+        update_json("a.json", lambda value: value.update(b=2))
+        assert read_json("a.json") == {"a": 1, "b": 2}
+
+    def test_nobody_waits_for_ever(self, home):
+        holder = started(HOLDS, home)
+        try:
+            assert holder.first == "True"
+            began = time.monotonic()
+            with alone_in(home, patience_s=0.05) as held:
+                assert not held
+            assert time.monotonic() - began < 5
+        finally:
+            holder.kill()
+            holder.communicate()
+        with alone_in(home, patience_s=5.0) as held:
+            assert held, "a killed process leaves no lock behind"
+
+    def test_where_a_folder_cannot_be_locked_a_file_in_it_is(self, home, monkeypatch):
+        import fcntl
+
+        real = fcntl.flock
+
+        def flock(handle, how):  # as on NFS
+            if os.path.isdir(f"/proc/self/fd/{handle}"):
+                raise OSError(errno.EBADF, "Bad file descriptor")
+            real(handle, how)
+
+        if not os.path.isdir("/proc/self/fd"):
+            pytest.skip("no /proc here to tell a folder's handle from a file's")
+        monkeypatch.setattr(fcntl, "flock", flock)
+        with alone_in(home) as held, alone_in(home, patience_s=0.0) as twice:
+            assert (held, twice) == (True, False)
+        assert os.listdir(home) == [".lock"]
+
+    def test_no_lock_where_there_is_no_folder(self, tmp_path):
+        with alone_in(tmp_path / "none") as held:
+            assert not held

@@ -112,3 +112,32 @@ def test_rows_may_be_objects_or_mappings(capsys):
     )
     with pytest.raises(AttributeError, match="no_such"):
         table({"object": m}, columns=["no_such"])
+
+
+def test_odd_values_stay_on_their_line(capsys):
+    row = {"list_s": [1, 2], "array": np.ones(2), "lines": "a\nb", "number": 10**400, "map": {"x": 1}}
+    table({1: row}, columns=list(row))
+    head, line = capsys.readouterr().out.splitlines()
+    assert [text.strip() for text in line.split("|")] == ["1", "[1, 2]", "[1. 1.]", "a b", "inf", "{'x': 1}"]
+    assert len(head.split("|")) == 6
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "says"),
+    [
+        ([{"a": 1}], ["a"], "expected rows as name and values, .*; found a list"),
+        ({"r": {"a": 1}}, "a", "expected names of columns in a list, .*; found 'a'"),
+        ({"r": {1: 1}}, [1], "expected names of columns in a list"),
+        ({"r": 1j}, ["colour"], "expected rows that have 'colour'; 'r' is a complex, which has none"),
+    ],
+)
+def test_what_is_no_table(rows, columns, says, capsys):
+    with pytest.raises((TypeError, AttributeError), match=says):
+        table(rows, columns=columns)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_empty_table(capsys):
+    table({}, columns=[])
+    table({}, columns=["a"])
+    assert capsys.readouterr().out.split() == ["|", "a"]

@@ -158,6 +158,15 @@ class TestParse:
             ("3 s", "", "expected a plain number .*found the unit 's'"),
             ("5 Gb/s", "GB/s", "could be either"),
             ("5 gbps", "GB/s", "could be either"),
+            ("5 b", "B", r"expected B \(bytes\) or bit \(bits\); found 'b', which could be either"),
+            ("5 Mb/sec", "B/s", r"expected MB/s \(bytes\) or Mbit/s \(bits\); found 'Mb/sec'"),
+            ("5 MS", "s", r"found 'MS': did you mean 'ms'\?"),
+            ("5 GB/S", "GB/s", r"found 'GB/S': did you mean 'GB/s'\?"),
+            ("1e308 TB", "B", "expected a finite number, also in SI units; found '1e308 TB'"),
+            ("-1e308 TB", "B", "finite"),
+            ("1e308 h", "s", "finite"),
+            ("2^" + "9" * 150, "", "finite"),
+            ("3 a" + " " * 500 + "b", "s", "found a text of 504 characters"),
             ("1e999", "s", "finite"),
             ("1/0", "x", "finite"),
             ("inf", "s", "expected a number"),
@@ -170,6 +179,11 @@ class TestParse:
         with pytest.raises(ValueError, match=says) as error:
             parse_quantity(text, unit=unit)
         assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize("text", [3, None, b"3 ms", ["3"]])
+    def test_what_is_no_text(self, text: Any) -> None:
+        with pytest.raises(TypeError, match="expected an answer as text, such as '3 ms'; found"):
+            parse_quantity(text, unit="ms")
 
     @given(st.text(max_size=12), st.sampled_from(["s", "ms", "GB/s", "", "%"]))
     def test_any_text_is_read_or_refused(self, text: str, unit: str) -> None:
@@ -190,6 +204,50 @@ class TestUnits:
         assert {unit_of(s) for s in ["TFLOPS", "TFLOP/s", "TFLOPs/s", "tflop/s"]} == {unit_of("TFLOP/s")}
         assert unit_of("KB") == unit_of("kB")
         assert unit_of("KiB").scale == 1024
+
+    @pytest.mark.parametrize(
+        ("symbol", "meant"),
+        [
+            ("Gb", r"GB \(bytes\) or Gbit \(bits\)"),
+            ("gb/s", r"GB/s \(bytes\) or Gbit/s \(bits\)"),
+            ("kbps", r"kB/s \(bytes\) or kbit/s \(bits\)"),
+            ("Gib", r"GiB \(bytes\) or Gibit \(bits\)"),
+            ("mb", r"MB \(bytes\) or Mbit \(bits\)"),
+            ("b", r"B \(bytes\) or bit \(bits\)"),
+            ("mB", "did you mean 'MB'"),
+            ("HZ", "did you mean 'Hz'"),
+            ("gB/S", "did you mean 'GB/s'"),
+        ],
+    )
+    def test_what_could_be_two_units_or_is_misspelt_is_refused(self, symbol: str, meant: str) -> None:
+        with pytest.raises(ValueError, match=meant):
+            unit_of(symbol)
+        with pytest.raises(ValueError, match=meant):
+            format_si(1.0, symbol)
+
+    @pytest.mark.parametrize("symbol", [None, 3, b"ms"])
+    def test_a_unit_is_text(self, symbol: Any) -> None:
+        with pytest.raises(TypeError, match="expected a unit as text, such as 'ms' or 'GB/s'; found"):
+            unit_of(symbol)
+
+    @pytest.mark.parametrize(
+        "unit", ["s", "ms", "µs", "B", "kB", "GB/s", "GiB/s", "FLOP/s", "bit", "Gbit/s", "W", "mW"]
+    )
+    def test_what_is_written_right_is_never_refused(self, unit: str) -> None:
+        assert unit_of(unit).symbol == unit
+
+    @pytest.mark.parametrize("value", [None, "3", b"3", [1.0], 1j])
+    def test_what_is_no_number(self, value: Any) -> None:
+        for write in (format_si, in_unit):
+            with pytest.raises(TypeError, match="expected a number to write with its unit; found"):
+                write(value, "s")
+
+    def test_whole_numbers_beyond_all_floats(self) -> None:
+        assert format_si(-(10**400), "B") == "-inf B"
+
+    def test_no_digits(self) -> None:
+        with pytest.raises(ValueError, match="expected 1 significant digit or more; found 0"):
+            format_si(1.0, "s", digits=0)
 
     def test_an_unknown_word_is_a_unit_of_its_own(self) -> None:
         assert unit_of("dispatches").base == "dispatches"

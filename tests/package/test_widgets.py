@@ -1,10 +1,15 @@
 """The explorers: panels where nobody can drag, and a form whose every control moves the figure."""
 
+import math
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rooflab import widgets
+from rooflab import explorer, widgets
 from rooflab.plots import style
 from rooflab.roofline import REGIMES, Ceilings
 from rooflab.specs import chips
@@ -12,6 +17,8 @@ from rooflab.units import FORMATS
 
 CPU = Ceilings(2e10, {"fp32": 1.5e11, "bf16": 7e11}, launch_s=2e-6, label="AMD EPYC", measured=True)
 GPU = Ceilings(4.28e12, {"fp32": 5.1e13, "bf16": 7e14}, launch_s=1e-5, label="NVIDIA H200", measured=True)
+MANY = Ceilings(4.28e12, {"fp64": 6e13, "fp32": 5.1e13, "tf32": 4.1e14, "fp16": 7e14, "bf16": 7e14, "int8": 1.3e15,
+                          "fp8": 1.31e15}, label="close together")  # fmt: skip
 SLOW_MEMORY = Ceilings(2e10, {"fp32": 1e13}, launch_s=1e-6, label="no chip")  # has a bandwidth-bound stretch
 
 
@@ -23,14 +30,19 @@ def shown(monkeypatch):
 
 
 @pytest.fixture
-def drag(monkeypatch):
+def displayed():
+    """What was displayed, one after the other."""
+    return []
+
+
+@pytest.fixture
+def drag(monkeypatch, displayed):
     """A reader sits before a notebook: the form that a widget displays, as (controls by name, caption, image)."""
     import IPython.display
 
     from rooflab import plots
 
-    monkeypatch.setattr(widgets, "is_headless", lambda: False)
-    displayed = []
+    monkeypatch.setattr(explorer, "is_headless", lambda: False)
     monkeypatch.setattr(IPython.display, "display", displayed.append)
     # Small pictures: what changes is to be seen, not to be admired.
     real = plots.style.png
@@ -88,6 +100,82 @@ class TestPanels:
         first, second = (style.png(fig, pixels_per_inch=40) for fig, _ in shown)
         assert first == second
 
+    def test_one_legend_for_all_panels(self, shown):
+        widgets.regimes(CPU)
+        ((fig, _),) = shown
+        assert [ax.get_legend() for ax in fig.axes] == [None] * 3
+        (legend,) = fig.legends
+        assert [text.get_text() for text in legend.get_texts()] == list(REGIMES)
+        assert inside(fig)
+
+    def test_panels_that_differ_keep_their_legends(self, shown):
+        def draw(ax, name):
+            ax.plot([1, 2], label=name)
+            ax.legend()
+            return name
+
+        explorer.explore(draw, {}, {"a": {"name": "a"}, "b": {"name": "b"}}, title="T")
+        assert all(ax.get_legend() for ax in shown[0][0].axes)
+        explorer.explore(draw, {}, {"alone": {"name": "a"}}, title="T")
+        with pytest.raises(ValueError, match="expected panels to show where nobody can drag"):
+            explorer.explore(draw, {}, {}, title="T")
+
+    def test_the_roofs_are_named_in_the_last_panel_and_at_one_height_in_all(self, shown):
+        widgets.roofline(MANY)
+        axes = shown[0][0].axes
+        assert [len(roof_names(ax)) for ax in axes] == [0, 0, len(MANY.flops_per_s) - 1]
+        assert len({ax.get_ylim() for ax in axes}) == 1
+        assert inside(shown[0][0])
+
+    @pytest.mark.parametrize("make", [widgets.roofline, widgets.regimes])
+    def test_ceilings_that_are_none(self, shown, make):
+        with pytest.raises(ValueError, match=r"expected ceilings with a rate in one format or more.*alone \(20 GB/s\)"):
+            make(Ceilings(2e10, {}))
+        with pytest.raises(TypeError, match=r"expected Ceilings .*; found a Chip"):
+            make(chips()[0])
+        assert shown == []
+
+    def test_regimes_in_a_format_without_a_rate(self, shown):
+        with pytest.raises(KeyError, match=r"rate on AMD EPYC \(fp32, bf16\); found fp8"):
+            widgets.regimes(CPU, "fp8")
+
+
+def roof_names(ax) -> list:
+    return [text for text in ax.texts if text.get_gid() == explorer.SHARED]
+
+
+class TestRoofNames:
+    def drawn(self, roof: Ceilings, fmt: str, batch: int = 64, n: int = 4096):
+        fig = Figure(figsize=(6.9, 3.9), layout="constrained")
+        ax = fig.subplots()
+        widgets._draw_point(ax, roof, widgets.OPERATIONS[next(iter(widgets.OPERATIONS))](batch, n, fmt))
+        FigureCanvasAgg(fig).draw()
+        return fig, ax
+
+    def test_every_roof_has_a_name_slow_to_fast_and_equal_ones_share_it(self):
+        _, ax = self.drawn(MANY, "bf16")
+        said = [text.get_text() for text in sorted(roof_names(ax), key=lambda text: text.xy[1])]
+        assert said == ["fp32: 51 T", "fp64: 60 T", "tf32: 410 T", "fp16, bf16: 700 T", "int8: 1.3 P", "fp8: 1.31 P"]
+        (bold,) = (text.get_text() for text in roof_names(ax) if text.get_fontweight() == "bold")
+        assert bold == "fp16, bf16: 700 T"
+
+    @pytest.mark.parametrize("chip", [chip for chip in chips() if chip.flops_per_s], ids=lambda chip: chip.id)
+    def test_no_name_lies_on_another_or_beyond_the_figure(self, chip):
+        fig, ax = self.drawn(Ceilings.of_chip(chip), next(iter(chip.flops_per_s)))
+        renderer = FigureCanvasAgg(fig).get_renderer()
+        boxes = sorted((text.get_window_extent(renderer) for text in roof_names(ax)), key=lambda box: box.y0)
+        assert all(above.y0 >= below.y1 - 3 for below, above in pairwise(boxes))
+        assert inside(fig)
+        assert {fmt for text in roof_names(ax) for fmt in text.get_text().split(":")[0].split(", ")} == set(
+            chip.flops_per_s
+        )
+
+    @given(st.lists(st.floats(0, 200), min_size=1, max_size=12))
+    def test_places_keep_their_order_and_their_distance(self, wanted):
+        places = widgets.spread(sorted(wanted), gap=10, top=200)
+        assert all(b - a >= 10 - 1e-9 for a, b in pairwise(places))
+        assert max(places) <= 200
+
 
 def ends(control) -> list:
     if hasattr(control, "base"):
@@ -96,6 +184,36 @@ def ends(control) -> list:
 
 
 class TestForms:
+    @pytest.mark.parametrize("make", [widgets.regimes, widgets.roofline])
+    def test_nothing_is_wider_than_a_narrow_page(self, drag, displayed, make):
+        """The controls wrap, and neither they nor the picture may be wider than the cell's output."""
+        controls, caption, image = drag(make, GPU)
+        box = displayed[-1]
+        assert (box.layout.flex_flow, box.layout.max_width) == ("row wrap", "100%")
+        for control in controls.values():
+            assert control.layout.max_width == "calc(100% - 4px)"
+            assert control.layout.min_width == "0"
+            assert control.layout.width == "auto"
+        assert image.layout.max_width == "100%"
+        assert caption.layout.width == "100%"
+
+    def test_formats_are_listed_from_slow_to_fast(self, drag):
+        controls, _, _ = drag(widgets.roofline, GPU)
+        listed = [value for value, _ in controls["format"].options]
+        assert [FORMATS[fmt] for fmt in listed] == sorted((FORMATS[fmt] for fmt in listed), reverse=True)
+        assert listed[0] == "fp64"
+
+    def test_a_slider_reaches_the_device_however_slow_or_fast(self, drag):
+        for rates in ((1e6, 1e7, 1e-1), (1e16, 1e19, 1e-9)):
+            controls, _, _ = drag(widgets.regimes, Ceilings(rates[0], {"fp32": rates[1]}, launch_s=rates[2]))
+            found = [control.value for control in controls.values() if getattr(control, "base", 0) == 10.0]
+            for control in (c for c in controls.values() if hasattr(c, "base")):
+                steps = (math.log(control.value, control.base) - control.min) / control.step
+                assert steps == pytest.approx(round(steps), abs=1e-6), "the page snaps to steps, also at the start"
+            assert found == pytest.approx([max(rates[2] * 1e6, 0.01), rates[0] / 1e9, rates[1] / 1e12])
+        with pytest.raises(ValueError, match="expected a positive number where the slider 'x' starts; found 0"):
+            explorer.slider("x", 0, 1, 2)
+
     @pytest.mark.parametrize(("make", "number"), [(widgets.regimes, 5), (widgets.roofline, 5)])
     @pytest.mark.parametrize("ceilings", [CPU, GPU], ids=["cpu", "gpu"])
     def test_every_control_moves_the_figure_at_both_ends(self, drag, make, number, ceilings):

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
+
+from .work import check_number
 
 __all__ = [
     "Collective", "Link", "all_gather", "all_to_all", "allreduce", "broadcast", "crossover_bytes", "reduce_scatter",
@@ -27,8 +30,8 @@ class Link:
     beta_bytes_per_s: float
 
     def __post_init__(self) -> None:
-        if not (self.alpha_s >= 0 and self.beta_bytes_per_s > 0):
-            raise ValueError(f"expected alpha_s of zero or more and a positive beta_bytes_per_s; found {self}")
+        check_number("the link's alpha_s", self.alpha_s)
+        check_number("the link's beta_bytes_per_s", self.beta_bytes_per_s, positive=True)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def allreduce(n_bytes: float, ranks: int, link: Link, *, algorithm: str = "ring"
     Raises:
         ValueError: for an unknown algorithm, no rank, or halving-doubling on other than a power of two.
     """
-    _check(n_bytes, ranks, chunks)
+    _check(n_bytes, ranks, link, chunks)
     k, h = ranks, _log2(ranks)
     if algorithm == "ring":
         steps, sent = 2 * (k - 1), 2 * (k - 1) / k * n_bytes
@@ -123,7 +126,7 @@ def broadcast(n_bytes: float, ranks: int, link: Link, *, algorithm: str = "tree"
     "tree": in each step every rank that has the message sends it on; ceil(log2 k) steps of N.
     "ring": passed along a chain, pipelined in c chunks; k - 1 + c - 1 steps of N/c, which tends to N.
     """
-    _check(n_bytes, ranks, chunks)
+    _check(n_bytes, ranks, link, chunks)
     if algorithm == "tree":
         steps = _log2(ranks)
         sent = steps * n_bytes
@@ -140,7 +143,7 @@ def all_to_all(n_bytes: float, ranks: int, link: Link) -> Collective:
 
     A rank keeps its own part, so (k-1)/k N are sent.
     """
-    _check(n_bytes, ranks)
+    _check(n_bytes, ranks, link)
     share = (ranks - 1) / ranks
     return Collective("all_to_all, pairs", n_bytes, ranks, ranks - 1, share * n_bytes, link, share)
 
@@ -169,7 +172,7 @@ def crossover_bytes(few_steps: Collective, few_bytes: Collective) -> float:
 
 def _half(n_bytes: float, ranks: int, link: Link, name: str, algorithm: str, recursive: str) -> Collective:
     """Half of an allreduce."""
-    _check(n_bytes, ranks)
+    _check(n_bytes, ranks, link)
     if algorithm not in ("ring", recursive):
         raise ValueError(_unknown(algorithm, "ring", recursive))
     if algorithm == recursive:
@@ -181,19 +184,23 @@ def _half(n_bytes: float, ranks: int, link: Link, name: str, algorithm: str, rec
 
 def _log2(ranks: int) -> int:
     """ceil(log2 ranks), exactly."""
-    return (ranks - 1).bit_length()
+    return (int(ranks) - 1).bit_length()
 
 
-def _check(n_bytes: float, ranks: int, chunks: int = 1) -> None:
-    if not n_bytes > 0:
-        raise ValueError(f"expected a positive number of bytes; found {n_bytes!r}")
-    if ranks < 1 or chunks < 1:
-        raise ValueError(f"expected at least one rank and one chunk; found {ranks} and {chunks}")
+def _check(n_bytes: float, ranks: int, link: Link, chunks: int = 1) -> None:
+    check_number("the number of bytes", n_bytes, positive=True)
+    for name, count in (("ranks", ranks), ("chunks", chunks)):
+        if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+            raise ValueError(f"expected {name} to be a whole number of 1 or more; found {count!r}")
+    if not isinstance(link, Link):
+        raise TypeError(f"expected a link, as in Link(alpha_s=2e-6, beta_bytes_per_s=1e11); found {link!r}")
 
 
 def _check_power_of_two(ranks: int) -> None:
     if ranks & (ranks - 1):
-        raise ValueError(f"expected a power of two of ranks for a recursive algorithm; found {ranks}")
+        lower = 1 << int(ranks).bit_length() - 1
+        raise ValueError(f"expected a power of two of ranks for a recursive algorithm, such as {lower} or {2 * lower}; "
+                         f"found {ranks}: the ring takes any number")  # fmt: skip
 
 
 def _unknown(algorithm: str, *known: str) -> str:

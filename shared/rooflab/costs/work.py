@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from rooflab.units import format_name, format_si
 
@@ -43,9 +44,7 @@ class Work:
 
     def __post_init__(self) -> None:
         for field in ("flops", "bytes_read", "bytes_written", "launches"):
-            value = getattr(self, field)
-            if not value >= 0:  # also catches nan
-                raise ValueError(f"expected {field} of zero or more; found {value!r}")
+            check_number(field, getattr(self, field))
         object.__setattr__(self, "dtype", format_name(self.dtype))
 
     @property
@@ -77,7 +76,7 @@ class Work:
 
     def __mul__(self, repeats: int) -> Work:
         """The same call `repeats` times, one after the other."""
-        if not isinstance(repeats, int):
+        if isinstance(repeats, bool) or not isinstance(repeats, Integral):
             return NotImplemented
         return Work(
             flops=self.flops * repeats,
@@ -99,5 +98,22 @@ class Work:
 def check_counts(**counts: float) -> None:
     """Refuse sizes that are not whole numbers of one or more, naming the first wrong one."""
     for name, value in counts.items():
-        if not (value >= 1 and value % 1 == 0):
+        if not (_is_real(value) and value >= 1 and value % 1 == 0):
             raise ValueError(f"expected {name} to be a whole number of 1 or more; found {value!r}")
+
+
+def check_number(name: str, value: float, *, positive: bool = False) -> None:
+    """Refuse what is no finite number of zero or more; ``positive``: or is zero.
+
+    Raises:
+        ValueError: with one sentence that names it.
+    """
+    # Not math.isfinite: a count may be a whole number beyond all floats.
+    if not (_is_real(value) and value >= 0 and value < math.inf and (value or not positive)):
+        wanted = "to be a positive number" if positive else "of zero or more"
+        raise ValueError(f"expected {name} {wanted}; found {value!r}")
+
+
+def _is_real(value: object) -> bool:
+    """Whether it is a number with an order; of NumPy's too, but a bool is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from ..shortage import clear_shortage
 from .counted import Counted, combine
 from .interpreter import interpreting, missing, use_interpreter
 
@@ -34,7 +35,7 @@ def count(fn: Callable[..., Any], *args: Any, world: str | None = None, name: st
     faults. JAX: the program is compiled and not run; XLA's cost analysis is read. Conventions: docs/counting.md.
 
     Args:
-        fn: the function to count; its exceptions come through unchanged.
+        fn: the function to count; its exceptions come through unchanged, but for those that say that memory is short.
         args: its arguments; of a JAX function, arrays are traced and everything else is static.
         world: "torch", "triton" (the kernels alone) or "jax"; by default found out from what `fn` uses and returns.
         name: what it is, for tables and figures (default: the function's name).
@@ -44,6 +45,7 @@ def count(fn: Callable[..., Any], *args: Any, world: str | None = None, name: st
         ValueError: if nothing was counted, or a compiled PyTorch function would be counted.
         ImportError: if the library is not installed; the message names the extra to install.
         RuntimeError: if a Triton kernel is compiled instead of interpreted; the message says what to do.
+        OutOfMemory: if the function's arrays do not fit: counting runs it once.
     """
     if world not in (None, "torch", "triton", "jax"):
         raise ValueError(f"expected world to be 'torch', 'triton', 'jax' or None (found out); found {world!r}")
@@ -55,9 +57,9 @@ def count(fn: Callable[..., Any], *args: Any, world: str | None = None, name: st
         _require("triton")
         use_interpreter()
     label = name or getattr(fn, "__name__", type(fn).__name__).replace("<lambda>", "")
-    if world == "jax" or (world is None and _uses_jax(fn, args)):
-        return replace(_jax(fn, args), name=label)
-    found = _run(fn, args, world)
+    with clear_shortage(f"counting {label!r}" if label else "counting"):
+        by_jax = world == "jax" or (world is None and _uses_jax(fn, args))
+        found = _jax(fn, args) if by_jax else _run(fn, args, world)
     return replace(found, name=label)
 
 

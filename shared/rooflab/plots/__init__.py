@@ -5,11 +5,14 @@ the recorded one grey, and every figure has an alternative text made from its da
 
 >>> from rooflab import plots
 >>> sorted(plots.__all__)[:3]
-['bars', 'curves', 'distribution']
+['bands', 'bars', 'curves']
 """
 
-from .charts import bars, curves, distribution, intervals
+from .bands import bands
+from .charts import curves
+from .histogram import distribution
 from .roof import roofline
+from .rows import bars, intervals
 from .style import figure, house_style
 
-__all__ = ["bars", "curves", "distribution", "figure", "house_style", "intervals", "roofline"]
+__all__ = ["bands", "bars", "curves", "distribution", "figure", "house_style", "intervals", "roofline"]

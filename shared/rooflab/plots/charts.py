@@ -1,4 +1,4 @@
-"""How do we draw a sweep, a distribution, a comparison?
+"""How do we draw a sweep?
 
 >>> curves([1, 10], {"waited": [1e-6, 1e-3]}, title="Time grows", x="side n", y="time per call", unit="s")
 Time grows. Chart of time per call over side n. waited: 1 µs at 1 to 1 ms at 10.
@@ -6,47 +6,75 @@ Time grows. Chart of time per call over side n. waited: 1 µs at 1 to 1 ms at 10
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..logbook import log_curves
-from ..measurement import Measurement, Ratio, quantile
+from ..measurement import Measurement
 from ..records import recorded_curves
 from ..units import format_si
-from .style import BOUND, RECORDED, figure, say_disturbed, series_style, set_axis
+from .given import LeftOut, all_whole, named, numbers, refuse_log
+from .style import BOUND, RECORDED, figure, refuse_series, say_disturbed, series_style, set_axis
 
-__all__ = ["bars", "curves", "distribution", "intervals"]
+__all__ = ["curves", "legend", "positions", "summary"]
 
 Series = Sequence[float] | Sequence[Measurement]
 # A series over the common positions, or with positions of its own.
 Line = Series | tuple[Sequence[float], Series]
+_DASHES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 3)))
+_ATTRIBUTES = ("median_s", "flops_per_s", "bytes_per_s")
 
 
-def _bands(values: Series, attribute: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+def _bands(values: Any, attribute: str, label: str = "") -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Middle, low and high of a series; plain numbers have no band."""
-    if len(values) and isinstance(values[0], Measurement):
-        ms: Any = values
-        if attribute == "median_s":
-            return tuple(np.array([getattr(m, a) for m in ms]) for a in ("median_s", "p20_s", "p80_s"))  # type: ignore[return-value]
-        middle = np.array([getattr(m, attribute) for m in ms])  # a rate: the band turns over
-        return middle, middle * [m.median_s / m.p80_s for m in ms], middle * [m.median_s / m.p20_s for m in ms]
-    return np.array(values, dtype=float), None, None
+    if not any(isinstance(value, Measurement) for value in values):
+        return numbers(label, values), None, None
+    if not all(isinstance(value, Measurement) for value in values):
+        raise TypeError(f"expected numbers or measurements for {label!r}; found both")
+    ms: Any = values
+    if attribute == "median_s":
+        return tuple(np.array([getattr(m, a) for m in ms]) for a in ("median_s", "p20_s", "p80_s"))  # type: ignore[return-value]
+    middle = np.array([getattr(m, attribute) for m in ms])  # a rate: the band turns over
+    return middle, middle * [m.median_s / m.p80_s for m in ms], middle * [m.median_s / m.p20_s for m in ms]
 
 
-def _positions(label: str, xs: Sequence[float], line: Any) -> tuple[Sequence[float], Any]:
+def positions(label: str, xs: np.ndarray, line: Any) -> tuple[np.ndarray, Any]:
     """The positions and values of a line; without positions of its own it starts at the first common one."""
     own = isinstance(line, tuple) and len(line) == 2 and hasattr(line[0], "__len__")
-    where, values = line if own else (xs[: len(line)], line)
+    if not own and (isinstance(line, str) or not hasattr(line, "__len__")):
+        raise TypeError(f"expected a list of numbers or measurements for {label!r}; found a {type(line).__name__}")
+    where, values = (numbers(label, line[0]), line[1]) if own else (xs[: len(line)], line)
+    if not hasattr(values, "__len__"):
+        raise TypeError(f"expected a list of numbers or measurements for {label!r}; found a {type(values).__name__}")
     if len(where) != len(values):
         raise ValueError(f"{label!r} has {len(values)} values for {len(where)} positions.")
     return where, values
 
 
-def _summary(label: str, x: Sequence[float], y: np.ndarray, unit: str, x_unit: str) -> str:
-    there = [i for i in range(len(y)) if np.isfinite(y[i])]
+def _checked(xs: Any, lines: Any, bounds: Any, attribute: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The lines and bounds with their positions; refuses what cannot be drawn."""
+    for what, given in (("series", lines), ("bounds", bounds or {})):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"expected {what} as label and values, as in {{'waited': [1e-6, 1e-3]}}; "
+                            f"found a {type(given).__name__}")  # fmt: skip
+        refuse_series(len(given))
+    if attribute not in _ATTRIBUTES:
+        raise ValueError(
+            f"expected the attribute of a measurement, one of {', '.join(_ATTRIBUTES)}; found {attribute!r}"
+        )
+    common = numbers("the positions", xs)
+    placed = {label: positions(label, common, line) for label, line in lines.items()}
+    models = {label: positions(label, common, line) for label, line in (bounds or {}).items()}
+    if not any(len(where) for where, _ in (*placed.values(), *models.values())):
+        raise ValueError("expected at least one point to draw; found none")
+    return placed, models
+
+
+def summary(label: str, x: np.ndarray, y: np.ndarray, unit: str, x_unit: str) -> str:
+    """What the alternative text says of a line: its first point and its last."""
+    there = [i for i in range(len(y)) if np.isfinite(y[i]) and np.isfinite(x[i])]
     if not there:
         return f"{label}: no points."
     first, last = (f"{format_si(float(y[i]), unit)} at {format_si(float(x[i]), x_unit)}" for i in (there[0], there[-1]))
@@ -72,10 +100,12 @@ def curves(
 ) -> None:
     """Show one or more series over a common horizontal axis.
 
+    What cannot be on the axes (zero and below on a logarithmic one, infinity) is left out, and a line below says so.
+
     Args:
         xs: positions, one per point.
         series: label to numbers, or to measurements (drawn with their p20 to p80 band); a pair (positions, values)
-            has positions of its own.
+            has positions of its own. At most ``style.MOST_SERIES``.
         title: the message.
         x: label of the horizontal axis.
         y: label of the vertical axis.
@@ -88,177 +118,86 @@ def curves(
         log: the axes to draw logarithmically: "xy", "x", "y" or "".
         points: dots only, no line.
         ylim: lower and upper end of the vertical axis; None leaves it open.
+
+    Raises:
+        ValueError: nothing that can be drawn, more series than can be told apart, or lengths that do not fit.
+        TypeError: something is no number.
     """
-    models = {label: _positions(label, xs, line) for label, line in (bounds or {}).items()}
-    lines = {label: _positions(label, xs, line) for label, line in series.items()}
+    refuse_log(log)
+    lines, models = _checked(xs, series, bounds, attribute)
+    drawn = {label: (where, *_bands(line, attribute, label)) for label, (where, line) in lines.items()}
+    if "y" in log and any(end is not None and end <= 0 for end in ylim):
+        raise ValueError(f"expected a logarithmic axis to begin above zero; found ylim={ylim!r}: or pass log='x'")
+    left_out = LeftOut(log)
+    shown = {label: left_out.of(label, where, middle) for label, (where, middle, *_) in drawn.items()}
+    below = {label: left_out.of(label, where, numbers(label, model)) for label, (where, model) in models.items()}
+    log = left_out.refuse_nothing()
     if key:
-        log_curves(key, {label: (px, _bands(v, attribute)[0].tolist()) for label, (px, v) in lines.items()})
+        log_curves(key, {label: (px.tolist(), middle.tolist()) for label, (px, middle, *_) in drawn.items()})
     there = recorded_curves(key) if key else {}
     stroke = "" if points else "-"
     alt = [f"{title.rstrip('.')}. Chart of {y} over {x}."]
     with figure(title, alt="") as ax:
-        for i, (label, (where, model)) in enumerate(models.items()):
-            ax.plot(where, model, linestyle=("--", ":", "-.")[i % 3], label=label, **BOUND)
-        for i, (label, other) in enumerate(there.items()):
-            values = np.array(other["y"], dtype=float)
-            ax.plot(other["x"], values, label=label, marker=("o", "s", "^", "D")[i % 4], markerfacecolor="white",
-                    linestyle=stroke, **RECORDED)  # fmt: skip
-            alt.append(_summary(label, other["x"], values, unit, x_unit))
-        for i, (label, (where, line)) in enumerate(lines.items()):
-            middle, low, high = _bands(line, attribute)
-            look = series_style(i)
-            ax.plot(where, middle, label=label, linestyle=stroke, **look)
+        for i, (label, (where, model)) in enumerate(below.items()):
+            ax.plot(where, model, linestyle=_DASHES[i % len(_DASHES)], label=named(label), **BOUND)
+        alt += _draw_recorded(ax, there, list(lines), stroke, LeftOut(log), unit, x_unit)
+        for i, (label, (where, middle)) in enumerate(shown.items()):
+            look, (low, high) = series_style(i), drawn[label][2:]
+            ax.plot(where, middle, label=named(label), linestyle=stroke, **look)
             if low is not None and high is not None:
                 ax.fill_between(where, low, high, color=look["color"], alpha=0.18, linewidth=0, zorder=2)
-            alt.append(_summary(label, where, middle, unit, x_unit))
-        alt += _mark(ax, marks or {}, x_unit)
-        whole = all(float(position).is_integer() for where, _ in lines.values() for position in where)
-        set_axis(ax.xaxis, label=x, unit=x_unit, log="x" in log, whole=whole)
+            alt.append(summary(label, where, middle, unit, x_unit))
+        alt += _mark(ax, marks or {}, x_unit, log="x" in log)
+        set_axis(ax.xaxis, label=x, unit=x_unit, log="x" in log, whole=all_whole(px for px, _ in lines.values()))
         set_axis(ax.yaxis, label=y, unit=unit, log="y" in log)
         ax.set_ylim(*ylim)
-        _legend(ax)
-        ax.figure.alt = " ".join(alt)
+        legend(ax)
+        ax.figure.alt = " ".join(filter(None, [*alt, left_out.sentence()]))
+    if sentence := left_out.sentence():
+        print(sentence)
     say_disturbed(value for _, values in lines.values() for value in values if isinstance(value, Measurement))
 
 
-def _mark(ax: Any, marks: Mapping[str, float], unit: str) -> list[str]:
+def _draw_recorded(
+    ax: Any, there: Mapping[str, Any], own: list[str], stroke: str, left_out: LeftOut, unit: str, x_unit: str
+) -> list[str]:
+    """Draw the reference device's lines in grey; those of the reader's own have their marks, and one name for all."""
+    said = []
+    named_devices: set[str] = set()
+    for i, (label, other) in enumerate(there.items()):
+        device, _, line = label.partition(": ")
+        twin = line in own
+        name = named(label) if not twin else None if device in named_devices else f"{named(device)} (grey)"
+        named_devices |= {device} if twin else set()
+        where, values = left_out.of(label, numbers(label, other["x"]), numbers(label, other["y"]))
+        marker = series_style(own.index(line) if twin else i)["marker"]
+        ax.plot(where, values, label=name, marker=marker, markerfacecolor="white", linestyle=stroke, **RECORDED)
+        said.append(summary(label, where, values, unit, x_unit))
+    return said
+
+
+def _mark(ax: Any, marks: Mapping[str, float], unit: str, *, log: bool) -> list[str]:
     """Draw a named vertical line at each position; returns a sentence about each."""
-    for i, (label, where) in enumerate(marks.items()):
+    said = []
+    for i, (label, given) in enumerate(marks.items()):
+        where = float(numbers(label, [given])[0])
+        if not np.isfinite(where) or (log and where <= 0):
+            said.append(f"Line at {label}: {format_si(where, unit)}, not on these axes.")
+            continue
         ax.axvline(where, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)), zorder=0.5)
         at = (where, (0.98, 0.55)[i % 2])  # neighbours at two heights, so that their names do not touch
         halo = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.5}
-        ax.annotate(label, at, xycoords=("data", "axes fraction"), rotation=90, xytext=(-3, 0), va="top", bbox=halo,
-                    textcoords="offset points", ha="right", fontsize=8.5, color="#444444", zorder=4)  # fmt: skip
-    return [f"Line at {label}: {format_si(where, unit)}." for label, where in marks.items()]
+        ax.annotate(named(label, width=36, lines=1), at, xycoords=("data", "axes fraction"), rotation=90,
+                    xytext=(-3, 0), va="top", bbox=halo, textcoords="offset points", ha="right", fontsize=8.5,
+                    color="#444444", zorder=4)  # fmt: skip
+        said.append(f"Line at {label}: {format_si(where, unit)}.")
+    return said
 
 
-def _name(label: str) -> str:
-    """A row's name, in lines short enough to leave room for the chart."""
-    return textwrap.fill(label, 26)
-
-
-def _legend(ax: Any) -> None:
+def legend(ax: Any) -> None:
+    """Name the lines at the right, where there is more than one; many names get a line each."""
     handles, labels = ax.get_legend_handles_labels()
     if len(labels) > 1:
+        if sum(label.count("\n") + 1 for label in labels) > 16:
+            labels = [named(label.replace(r"\$", "$"), width=44, lines=1) for label in labels]
         ax.legend(handles, labels, loc="center left", bbox_to_anchor=(1.01, 0.5))
-
-
-def distribution(
-    times_s: Sequence[float], *, title: str, x: str = "time per call", bins: int = 60, clip: float = 0.99
-) -> None:
-    """Show samples as a histogram with mean, median and the p20 to p80 band.
-
-    Args:
-        times_s: one entry a call.
-        title: the message.
-        x: label of the horizontal axis.
-        bins: number of bars.
-        clip: the axis ends at this quantile; the calls beyond are counted in a note, not hidden.
-    """
-    if not len(times_s):
-        raise ValueError("expected the times of at least one call; found none")
-    mean, median = float(np.mean(times_s)), quantile(times_s, 0.5)
-    p20, p80, end = (quantile(times_s, q) for q in (0.2, 0.8, clip))
-    end = max(end, 1.05 * mean)
-    beyond = sum(t > end for t in times_s)
-    with figure(title) as ax:
-        ax.axvspan(p20, p80, color="#0072B2", alpha=0.13, linewidth=0, label="p20 to p80")
-        ax.hist([t for t in times_s if t <= end], bins=bins, color="#7fb3d5", edgecolor="white", linewidth=0.3)
-        ax.axvline(median, color="#0072B2", label=f"median {format_si(median, 's')}")
-        ax.axvline(mean, color="#D55E00", linestyle="--", label=f"mean {format_si(mean, 's')}")
-        set_axis(ax.xaxis, label=x, unit="s", log=False)
-        ax.set_ylabel("calls")
-        if beyond:
-            noun = "call" if beyond == 1 else "calls"
-            note = f"{beyond} slower {noun} beyond,\nup to {format_si(max(times_s), 's')}"
-            ax.annotate(note, (0.985, 0.3), xycoords="axes fraction", ha="right", fontsize=9, color="#555555")
-        ax.legend(loc="upper right")
-        ax.figure.alt = (f"{title.rstrip('.')}. Histogram of {len(times_s)} calls: median {format_si(median, 's')}, "
-                         f"mean {format_si(mean, 's')}, p20 {format_si(p20, 's')}, p80 {format_si(p80, 's')}, longest "
-                         f"{format_si(max(times_s), 's')}.")  # fmt: skip
-
-
-def intervals(
-    rows: Mapping[str, Ratio | tuple[float, float, float]],
-    *,
-    title: str,
-    x: str,
-    truth: float | None = None,
-    unit: str = "",
-) -> None:
-    """Show each row as a point with its p20 to p80 interval, and the true value as a dashed line.
-
-    Args:
-        rows: label to a ``Ratio`` or to (low, middle, high).
-        title: the message.
-        x: label of the horizontal axis.
-        truth: where the right answer lies.
-        unit: of the values.
-    """
-    alt = [f"{title.rstrip('.')}."]
-    with figure(title, size=(7.2, 1.1 + 0.55 * len(rows))) as ax:
-        if truth is not None:
-            ax.axvline(truth, linestyle="--", label=f"truth: {format_si(truth, unit)}", **BOUND)
-            alt.append(f"The truth is {format_si(truth, unit)}.")
-        for i, (label, row) in enumerate(rows.items()):
-            low, middle, high = (row.p20, float(row), row.p80) if isinstance(row, Ratio) else row
-            look = series_style(i)
-            ax.plot([low, high], [i, i], color=look["color"], linewidth=5, alpha=0.35, solid_capstyle="butt")
-            ax.plot([middle], [i], linestyle="", **look)
-            alt.append(f"{label}: {format_si(middle, unit)} ({format_si(low, unit)} to {format_si(high, unit)}).")
-        ax.set_yticks(range(len(rows)), [_name(label) for label in rows])
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        set_axis(ax.xaxis, label=x, unit=unit, log=False)
-        if truth is not None:
-            ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-        ax.figure.alt = " ".join(alt)
-
-
-def bars(
-    values: Mapping[str, float],
-    *,
-    title: str,
-    y: str,
-    unit: str = "s",
-    bounds: Mapping[str, float] | None = None,
-    recorded: Mapping[str, float] | None = None,
-    marks: Mapping[str, float] | None = None,
-    log: bool = False,
-) -> None:
-    """Show one bar a row, with its bound as a dashed tick and the recorded value as a grey bar beside it.
-
-    Args:
-        values: label to value.
-        title: the message.
-        y: label of the value axis.
-        unit: of the values.
-        bounds: label to the model's value.
-        recorded: label to the reference record's value.
-        marks: label to a value to mark with a line across all bars.
-        log: draw the value axis logarithmically.
-    """
-    names, there = list(values), recorded or {}
-    thick = 0.38 if there else 0.6
-    alt = [f"{title.rstrip('.')}. Bars of {y}."]
-    with figure(title, size=(7.2, 1.3 + (0.55 if there else 0.33) * len(names))) as ax:
-        for i, name in enumerate(names):
-            ax.barh(i, values[name], height=thick, color="#0072B2", zorder=2, label="yours" if i == 0 else None)
-            if name in there:
-                ax.barh(i + thick, there[name], height=thick, color="#b5b5b5", zorder=2,
-                        label="recorded" if name == next(iter(there)) else None)  # fmt: skip
-            if bounds and name in bounds:
-                ax.plot([bounds[name]] * 2, [i - thick * 0.7, i + thick * 0.7], linestyle=(0, (2, 1)), color="black",
-                        linewidth=2, zorder=3, label="model" if name == next(iter(bounds)) else None)  # fmt: skip
-            alt.append(f"{name}: {format_si(values[name], unit)}.")
-        ax.set_yticks([i + (thick / 2 if there else 0) for i in range(len(names))], [_name(name) for name in names])
-        for i, (label, value) in enumerate((marks or {}).items()):
-            ax.axvline(value, color="#D55E00", linewidth=1.3, linestyle="--", zorder=3)
-            # The names of neighbours stand at two heights above the axes.
-            ax.annotate(label, (value, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3 + 12 * (i % 2)),
-                        ha="center", textcoords="offset points", fontsize=9, color="#D55E00")  # fmt: skip
-            alt.append(f"Line at {label}: {format_si(value, unit)}.")
-        ax.invert_yaxis()
-        ax.grid(axis="y", visible=False)
-        set_axis(ax.xaxis, label=y, unit=unit, log=log)
-        _legend(ax)
-        ax.figure.alt = " ".join(alt)

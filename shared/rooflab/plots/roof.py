@@ -19,20 +19,31 @@ from ..logbook import log
 from ..measurement import Measurement
 from ..records import recorded, reference, short_name
 from ..roofline import Ceilings, attainable, bound
-from ..units import format_si
+from ..units import format_name, format_si
+from .dots import GREY, Dots
+from .given import named
 from .style import BOUND, RECORDED, figure, say_disturbed, series_style, set_axis
 
 __all__ = ["draw_roof", "roofline"]
 
 Point = Work | Measurement
 OWN = series_style(0)["color"]
-GREY = "#b0b0b0"
+MOST_POINTS = 20
+_WIDTH = 40  # of a name beside the axes, in characters
 
 
 def draw_roof(ax: Any, ceilings: Ceilings, formats: Sequence[str], span: tuple[float, float], **look: Any) -> None:
-    """Draw one roof per format over the intensities ``span``, each flat part named at its right end."""
+    """Draw one roof per format over the intensities ``span``, each flat part named at its right end.
+
+    Without a format the slope of the bandwidth is all there is.
+    """
     style = BOUND | look
     grid = np.geomspace(*span, 400)
+    if not formats:
+        slope = grid * ceilings.bytes_per_s
+        ax.plot(grid, slope, linestyle="--", **style)
+        ax.annotate(format_si(ceilings.bytes_per_s, "B/s"), (grid[280], slope[280]), xytext=(8, -10), ha="left",
+                    textcoords="offset points", fontsize=8.5, color=style["color"])  # fmt: skip
     for i, fmt in enumerate(formats):
         roof = [attainable(intensity, ceilings, fmt) for intensity in grid]
         ax.plot(grid, roof, linestyle=("--", ":", "-.", (0, (5, 1)))[i % 4], **style)
@@ -40,9 +51,12 @@ def draw_roof(ax: Any, ceilings: Ceilings, formats: Sequence[str], span: tuple[f
                     textcoords="offset points", ha="right", fontsize=8.5, color=style["color"])  # fmt: skip
 
 
-def _work(point: Point) -> Work:
+def _work(name: str, point: Point) -> Work:
     if isinstance(point, Work):
         return point
+    if not isinstance(point, Measurement):
+        raise TypeError(f"expected a Work or a Measurement to place under the roof; found a {type(point).__name__} for "
+                        f"{name!r}")  # fmt: skip
     if point.work is None:
         raise ValueError(f"{point.name} has no work: pass work=costs.… to measure() to place it under a roof.")
     return point.work
@@ -68,20 +82,27 @@ def roofline(
         key: under which the picture is logged; the reference record's points and roof of that key are drawn in grey.
         span: intensities to draw, in FLOP/byte; default: what the points need.
         launches: size to the work of one launch; its roof of launches is dotted, where that is the lowest.
+
+    Without points the roof is drawn alone, in all formats. Work without arithmetic, or without traffic, has no place on
+    logarithmic axes: it is named in the list, and said to be not shown.
+
+    Raises:
+        ValueError: more points than can be named, a measurement without work, or a span that is none.
+        KeyError: the ceilings have no rate for a format.
+        TypeError: these are no ceilings, or a point is none.
     """
-    works = {name: _work(point) for name, point in points.items()}
-    used = list(dict.fromkeys(work.dtype for work in works.values()))
-    formats = list(formats or [fmt for fmt in used if fmt in ceilings.flops_per_s])
-    reach = [work.intensity for work in works.values()] + [ceilings.ridge(fmt) for fmt in formats]
-    alt = [f"{title.rstrip('.')}. Roofline: {format_si(ceilings.bytes_per_s, 'B/s')};"]
-    alt.append("; ".join(f"{fmt} {format_si(ceilings.flops_per_s[fmt], 'FLOP/s')}, ridge "
-                         f"{format_si(ceilings.ridge(fmt), 'FLOP/byte')}" for fmt in formats) + ".")  # fmt: skip
+    works, formats = _checked(ceilings, points, formats, span)
+    alt = [f"{title.rstrip('.')}. Roofline: {format_si(ceilings.bytes_per_s, 'B/s')}" + ("; " if formats else "")
+           + "; ".join(f"{fmt} {format_si(ceilings.rate(fmt), 'FLOP/s')}, ridge "
+                       f"{format_si(ceilings.ridge(fmt), 'FLOP/byte')}" for fmt in formats) + "."]  # fmt: skip
     if key:
         log(key, _as_record(ceilings, points, works, formats))
-    there = recorded(key) if key else None
+    there = _recorded(key) if key else None
     others = there["points"] if there else {}
+    reach = [work.intensity for work in works.values()] + [ceilings.ridge(fmt) for fmt in formats]
     reach += [other["intensity"] for name, other in others.items() if name in points]
-    span = span or (min(reach) / 3, max(reach) * 5)
+    seen = [intensity for intensity in reach if 0 < intensity < math.inf] or [1.0]
+    span = span or (min(seen) / (3 if works else 30), max(seen) * (5 if works else 30))
     with figure(title, size=(7.2, 4.4)) as ax:
         set_axis(ax.xaxis, label="arithmetic intensity (FLOP/byte)", unit="", log=True)
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
@@ -92,15 +113,51 @@ def roofline(
         ax.set(xlim=span, ylim=(low, high))
         if launches is not None:
             _draw_launches(ax, ceilings, launches)
-        dots = _Dots(span, (low, high))
+        dots = Dots(span, (low, high))
         for number, (name, point) in enumerate(points.items(), 1):
             if name in others:
                 dots.draw(ax, others[name]["intensity"], others[name]["flops_per_s"], GREY, number=number)
             alt.append(_place(ax, name, point, works[name], number, ceilings, dots))
         dots.number_all(ax)
-        _key(ax, points, f"grey: {short_name(reference() or {})}" if there else "")
+        _key(ax, points, works, f"grey: {short_name(reference() or {})}" if there else "")
         ax.figure.alt = " ".join(alt)
     say_disturbed(point for point in points.values() if isinstance(point, Measurement))
+
+
+def _checked(ceilings: Any, points: Any, formats: Sequence[str] | None, span: Any) -> tuple[dict[str, Work], list[str]]:
+    """The work of each point, and the formats whose roofs are drawn; refuses what cannot be drawn."""
+    if not isinstance(ceilings, Ceilings):
+        raise TypeError(f"expected Ceilings (of a chip: Ceilings.of_chip(chip)); found a {type(ceilings).__name__}")
+    if not isinstance(points, Mapping):
+        raise TypeError(f"expected points as name and Work or Measurement; found a {type(points).__name__}")
+    if len(points) > MOST_POINTS:
+        raise ValueError(f"expected at most {MOST_POINTS} points, as many as can be named; found {len(points)}")
+    if span is not None and not (len(span) == 2 and 0 < span[0] < span[1] < math.inf):
+        raise ValueError(f"expected the lower and the upper end of the intensities, above zero; found {span!r}")
+    works = {name: _work(name, point) for name, point in points.items()}
+    for work in works.values():
+        bound(work, ceilings)  # says which rate is missing
+    used = dict.fromkeys(work.dtype for work in works.values()) if works else ceilings.flops_per_s
+    chosen = [format_name(fmt) for fmt in formats or ()] or [fmt for fmt in used if fmt in ceilings.flops_per_s]
+    return works, sorted(chosen, key=ceilings.rate)
+
+
+def _recorded(key: str) -> Any:
+    """The reference record's picture of that key, if there is one.
+
+    Raises:
+        ValueError: what is recorded under the key is no roofline.
+    """
+    there = recorded(key)
+    try:
+        if there is not None:
+            Ceilings.from_dict(there["ceilings"])
+            [there["ceilings"]["flops_per_s"][fmt] for fmt in there["formats"]]
+            [(other["intensity"], other["flops_per_s"]) for other in there["points"].values()]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"The record holds no roofline under {key!r} ({type(error).__name__}: {error}): give the "
+                         "figure a key of its own, or record the unit again.") from error  # fmt: skip
+    return there
 
 
 def _draw_launches(ax: Any, ceilings: Ceilings, work_of: Callable[[int], Work]) -> None:
@@ -120,8 +177,8 @@ def _heights(
     rates += [point.flops_per_s for point in points.values() if isinstance(point, Measurement)]
     rates += [other["flops_per_s"] for other in others.values()]
     roofs = [rate for line in ax.lines for rate in line.get_ydata()]
-    there = [rate for rate in rates if 0 < rate < math.inf] or roofs
-    return min([*there, *roofs]) / 2, max([*there, *roofs]) * 2.5
+    there = [rate for rate in [*rates, *roofs] if 0 < rate < math.inf]
+    return min(there) / 2, max(there) * 2.5
 
 
 def _as_record(
@@ -133,9 +190,11 @@ def _as_record(
     return {"ceilings": ceilings.to_dict(), "formats": list(formats), "points": placed}
 
 
-def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: Ceilings, dots: _Dots) -> str:
+def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: Ceilings, dots: Dots) -> str:
     """Draw one operation and say where it lies."""
     predicted = bound(work, ceilings).flops_per_s
+    if missing := _missing(work):
+        return f"{number} {name}: {missing}, not on these axes."
     text = f"{number} {name}: intensity {format_si(work.intensity, 'FLOP/byte')}, "
     text += f"model {format_si(predicted, 'FLOP/s')}"
     if not isinstance(point, Measurement):
@@ -147,72 +206,21 @@ def _place(ax: Any, name: str, point: Point, work: Work, number: int, ceilings: 
     return f"{text}, measured {format_si(point.flops_per_s, 'FLOP/s')}."
 
 
-class _Dots:
-    """Points at their true places, each with its number beside it where it hides no other point or number.
-
-    Args:
-        x_span: left and right end of the axis.
-        y_span: lower and upper end.
-    """
-
-    # Where a number may stand, in points from its dot: right, left, above, below, then the corners, then farther out.
-    _PLACES = tuple(
-        (radius * x, radius * y)
-        for radius in (11, 19, 29, 40, 52, 65)
-        for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8))
-    )
-
-    _PAPER = 320, 230  # the axes of this figure in points, about
-
-    def __init__(self, x_span: tuple[float, float], y_span: tuple[float, float]) -> None:
-        self._ends = x_span, y_span
-        self._taken: list[tuple[float, float]] = []
-        self._numbers: list[tuple[float, float, int, str]] = []
-
-    def draw(self, ax: Any, x: float, y: float, colour: str, *, number: int = 0, filled: bool = True) -> None:
-        """Draw one dot: solid when measured, hollow when predicted; ``number`` 0 stays without one."""
-        if not (x > 0 and y > 0):
-            return  # no arithmetic: not on these axes
-        ax.plot([x], [y], marker="o", markersize=6, color=colour, markerfacecolor=colour if filled else "white",
-                zorder=2.4 if colour == GREY else 3)  # fmt: skip
-        self._taken.append(self._on_paper(x, y))
-        if number:
-            self._numbers.append((x, y, number, colour))
-
-    def number_all(self, ax: Any) -> None:
-        """Set the numbers, once all dots are there."""
-        for x, y, number, colour in self._numbers:
-            left, up = self._on_paper(x, y)
-            width = 10 if number < 10 else 15
-            at = max(self._PLACES, key=lambda place: min(1.0, self._room(left, up, place, width)))
-            self._taken.append((left + at[0], up + at[1]))
-            leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
-            ax.annotate(str(number), (x, y), xytext=at, textcoords="offset points", ha="center", va="center",
-                        fontsize=8.5, fontweight="bold", color="#777777" if colour == GREY else colour, zorder=5,
-                        arrowprops=leader if math.hypot(*at) > 12 else None)  # fmt: skip
-
-    def _room(self, left: float, up: float, place: tuple[float, float], width: float) -> float:
-        """How free a place beside a dot is for a number so wide, and the way to it: from 1 on nothing is touched."""
-        x, y = left + place[0], up + place[1]
-        if not (8 < x < self._PAPER[0] - 8 and 8 < y < self._PAPER[1] - 8):
-            return 0.0  # beyond the axes
-        others = [(u, v) for u, v in self._taken if (u, v) != (left, up)]
-        at_end = min((max(abs(x - u) / width, abs(y - v) / 11) for u, v in others), default=1.0)
-        on_the_way = min((math.hypot(left + share * place[0] - u, up + share * place[1] - v) / 6
-                          for u, v in others for share in (0.25, 0.5, 0.75)), default=1.0)  # fmt: skip
-        return min(at_end, on_the_way)
-
-    def _on_paper(self, x: float, y: float) -> tuple[float, float]:
-        """A point's place from the lower left corner, in points."""
-        left, up = (paper * math.log(value / low) / math.log(high / low)
-                    for value, paper, (low, high) in zip((x, y), self._PAPER, self._ends, strict=True))  # fmt: skip
-        return left, up
+def _missing(work: Work) -> str:
+    """Why work has no place on logarithmic axes; empty for work that has one."""
+    return "no FLOP" if not work.flops else "no byte" if not work.bytes else ""
 
 
-def _key(ax: Any, points: Mapping[str, Point], grey: str) -> None:
+def _key(ax: Any, points: Mapping[str, Point], works: Mapping[str, Work], grey: str) -> None:
     """The list of names beside the axes, and what solid, hollow and grey mean."""
-    lines = [f"{number}  {name}" for number, name in enumerate(points, 1)]
+    notes = {
+        name: f"\n    ({missing}: not shown)" if (missing := _missing(work)) else "" for name, work in works.items()
+    }
+    long = sum(2 if len(str(name)) > _WIDTH or notes[name] else 1 for name in points) > MOST_POINTS
+    lines = [f"{number}  " + named(name, width=_WIDTH, lines=1 if long else 2).replace("\n", "\n    ") + notes[name]
+             for number, name in enumerate(points, 1)]  # fmt: skip
     solid = any(isinstance(point, Measurement) for point in points.values())
-    legend = ["● measured"] * solid + ["○ model", "-- roof"] + ([grey] if grey else [])
-    ax.annotate("\n".join([*lines, "", *legend]), (1.02, 1.0), xycoords="axes fraction", va="top", fontsize=9,
-                linespacing=1.35, annotation_clip=False)  # fmt: skip
+    legend = ["● measured"] * solid + ["○ model"] * bool(points) + ["-- roof"] + ([grey] if grey else [])
+    text = "\n".join([*lines, *[""] * bool(lines), *legend])
+    ax.annotate(text, (1.02, 1.0), xycoords="axes fraction", va="top", fontsize=9, linespacing=1.35,
+                annotation_clip=False)  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,12 +24,16 @@ from matplotlib.figure import Figure
 from ..display import show_image
 from ..samples import Measurement, disturbance
 from ..units import format_si
+from .given import named
 
-__all__ = ["BOUND", "RECORDED", "figure", "house_style", "png", "say_disturbed", "series_style", "set_axis", "show"]
+__all__ = ["BOUND", "MOST_SERIES", "RECORDED", "figure", "house_style", "png", "refuse_series", "say_disturbed",
+           "series_style", "set_axis", "show", "title_height"]  # fmt: skip
 
 # Okabe and Ito, "Color universal design", 2008.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LONGEST_TITLE = 180  # characters; three lines
+MOST_SERIES = 2 * len(_MARKERS)  # filled and hollow
 BOUND = {"color": "#333333", "linewidth": 1.2, "zorder": 1}
 RECORDED = {"color": "#9a9a9a", "linewidth": 1.2, "markersize": 4, "zorder": 1.5}
 CSS_PIXELS_PER_INCH = 96
@@ -59,8 +64,22 @@ house_style: dict[str, Any] = {
 
 
 def series_style(index: int) -> dict[str, Any]:
-    """Colour and marker of the index-th series."""
-    return {"color": _COLOURS[index % len(_COLOURS)], "marker": _MARKERS[index % len(_MARKERS)], "zorder": 3}
+    """Colour and marker of the index-th series; from the eighth on the marks are hollow.
+
+    Raises:
+        ValueError: there is no such many looks that can be told apart, in grey too.
+    """
+    refuse_series(index + 1)
+    turn, place = divmod(index, len(_COLOURS))
+    look = {"color": _COLOURS[place], "marker": _MARKERS[(place + 3 * turn) % len(_MARKERS)], "zorder": 3}
+    return look | ({"markerfacecolor": "white"} if turn else {})
+
+
+def refuse_series(count: int) -> None:
+    """Refuse more series than have looks of their own."""
+    if not 0 <= count <= MOST_SERIES:
+        raise ValueError(f"expected at most {MOST_SERIES} series in one figure, as many as can be told apart; "
+                         f"found {count}: draw fewer, or a second figure")  # fmt: skip
 
 
 def set_axis(axis: Any, *, label: str, unit: str, log: bool, whole: bool = False) -> None:
@@ -73,7 +92,7 @@ def set_axis(axis: Any, *, label: str, unit: str, log: bool, whole: bool = False
         log: logarithmic.
         whole: ticks at whole numbers only; of a linear axis.
     """
-    axis.set_label_text(label)
+    axis.set_label_text(named(label, width=48 if axis.axis_name == "x" else 40, lines=2))
     if log:
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
         axis.set_major_locator(_LogTicks())
@@ -126,6 +145,16 @@ def say_disturbed(measurements: Iterable[Measurement]) -> None:
         print(sentence)
 
 
+def _broken(title: str) -> str:
+    """The title with room for a new line in words that are longer than a line."""
+    return re.sub(r"(\S{40})(?=\S)", r"\1 ", title)
+
+
+def title_height(title: str) -> float:
+    """Inches that a title of more than a line takes from a figure."""
+    return 0.2 * (min(len(title), LONGEST_TITLE) // 66)
+
+
 @contextmanager
 def figure(
     title: str, *, x: str = "", y: str = "", alt: str = "", size: tuple[float, float] = (7.2, 4.0), columns: int = 1
@@ -139,13 +168,23 @@ def figure(
         alt: what the figure says; default: the title and the labels.
         size: in inches.
         columns: panels side by side; more than one yields a list of axes.
+
+    Raises:
+        TypeError: the title is no text.
+        ValueError: no panel, or no size.
     """
+    if not isinstance(title, str):
+        raise TypeError(f"expected a title that states the message; found {title!r}")
+    if isinstance(columns, bool) or not isinstance(columns, int) or not 1 <= columns <= 6:
+        raise ValueError(f"expected 1 to 6 panels side by side; found {columns!r}")
+    if len(size) != 2 or not all(0.5 <= inches <= 40 for inches in size):
+        raise ValueError(f"expected a width and a height of 0.5 to 40 inches; found {size!r}")
     with matplotlib.rc_context(house_style):
         fig = Figure(figsize=size, layout="constrained")
         axes = fig.subplots(1, columns, squeeze=False)[0]
         for ax in axes:
-            ax.set(xlabel=x, ylabel=y)
-        fig.suptitle(title, x=0.01, ha="left", wrap=True)
+            ax.set(xlabel=named(x, width=48, lines=2), ylabel=named(y, width=40, lines=2))
+        fig.suptitle(named(_broken(title), width=LONGEST_TITLE, lines=1), x=0.01, ha="left", wrap=True)
         yield axes[0] if columns == 1 else list(axes)
         # A chart that knows its data leaves a fuller text on the figure.
         alt = alt or getattr(fig, "alt", "") or f"{title.rstrip('.')}. {y} over {x}."
