@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 
+import children
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 STAMP = os.path.join(VENV, ".ready")
@@ -169,17 +171,15 @@ def follow(process, total, began, position):
 
 def run(arguments, total, began):
     """Run pip in the new environment; its words go to the log."""
-    command = [os.path.join(VENV, "bin", "python"), "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
+    options = ["--no-input", "--progress-bar", "off"]
+    if os.environ.get("PIP_RETRIES", "").strip() == "0":
+        options += ["--retries", "1"]  # pip names the network as the cause only when it tries again
+    python = os.path.join(VENV, "bin", "python")
     with open(LOG, "a") as log:
         position = log.tell()
         log.flush()
-        process = subprocess.Popen(command + arguments, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-        try:
+        with children.module(python, ["pip", "install", *options, *arguments], cwd=ROOT, stdout=log) as process:
             follow(process, total, began, position)
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
     if process.returncode:
         explain(position)
 
@@ -238,12 +238,13 @@ def build(version, python):
             print(f"Note: the path {ROOT!r} has a space in it; torch.compile cannot build C++ there, all else works.")
         print(f"Making .venv with Python {dotted(version)} ({total} packages, once; log: {LOG})")
         show("[0:00] creating the environment")
-        made = subprocess.run([python, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        with children.module(python, ["venv", VENV], cwd=ROOT, stdout=subprocess.PIPE) as made:
+            said = made.stdout.read()
         if made.returncode:
-            raise Failed("Creating .venv failed: " + made.stdout.decode(errors="replace").strip()[-400:])
+            raise Failed("Creating .venv failed: " + said.decode(errors="replace").strip()[-400:])
     try:
         run(["-r", "requirements.lock"], total, began)
-    except Failed:
+    except (Failed, KeyboardInterrupt):
         # pip fetches everything before it changes anything: without a network the old environment is still whole.
         if old is not None and not began_to_change():
             stamp(old)
@@ -259,6 +260,7 @@ def main():
     """Return 0 with an environment that is ready, 1 after one sentence that says why there is none."""
     if is_ready():
         return 0
+    children.stop_on_signals()
     try:
         # Two makes at once: the second waits, and finds the work done.
         with open(os.path.abspath(__file__)) as lock:
@@ -271,9 +273,9 @@ def main():
     except Failed as reason:
         sys.stderr.write(f"\n{reason}\n" if sys.stdout.isatty() else f"{reason}\n")
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         sys.stderr.write("\nStopped. The next make starts over.\n")
-        return 130
+        return 128 + stopped.args[0]
     except OSError as reason:
         if reason.errno == 28:
             sys.stderr.write(f"The disk is full: free about {NEEDED_GB} GB and run it again.\n")
