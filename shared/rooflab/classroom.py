@@ -17,7 +17,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from pathlib import Path
 from .book import Exercise, Lab
 from .extras import require
 from .progress import Progress
+from .scratch import scratch_folder
+from .stopping import kill_tree
 
 __all__ = ["ExerciseScore", "Grade", "Grading", "grade_lab"]
 
@@ -34,7 +35,10 @@ _BLANK, _SOLVED = "blank", "solved"
 
 # What `nbgrader generate_assignment` and `nbgrader autograde` do, in one process: its imports alone take two seconds.
 _DRIVER = """
-import sys
+import os, sys, threading
+# The pipe closes when the one who asked has ended, also by SIGKILL; kernels watch their parent by themselves.
+threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
+
 from nbgrader.apps import NbGrader, NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
@@ -120,8 +124,7 @@ def grade_lab(root: Path, lab: Lab, *, progress: bool = True) -> Grading:
         raise ValueError(f"{lab.id} lacks an edition: build both with `make build`.")
     bar = Progress(f"grading {lab.name}", 3, unit="step") if progress else None
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="rooflab-course-", ignore_cleanup_errors=True) as folder:
-        course = Path(folder)
+    with scratch_folder("course") as course:
         _lay_out(course, root, lab)
         error = _nbgrader(course, lab.id.rpartition("/")[0], bar)
         grades = {who: Grade(who, () if error else _scores(course, lab, who)) for who in (_BLANK, _SOLVED)}
@@ -180,7 +183,8 @@ def _nbgrader(course: Path, series: str, bar: Progress | None) -> str:
             [sys.executable, "-c", _DRIVER, series, _BLANK, _SOLVED],
             cwd=course,
             env=_environment(course),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
             stdout=out,
             stderr=subprocess.STDOUT,
         )
@@ -193,8 +197,9 @@ def _nbgrader(course: Path, series: str, bar: Progress | None) -> str:
         finally:  # after Ctrl-C too
             timed_out = process.poll() is None
             if timed_out:
-                process.kill()
-                process.wait()
+                kill_tree(process)
+            assert process.stdin is not None
+            process.stdin.close()
     if timed_out:
         return f"nbgrader took longer than {_TIMEOUT_S:.0f} s and was stopped"
     return "" if process.returncode == 0 else f"nbgrader failed: {_reason(log.read_text(errors='replace'))}"

@@ -18,6 +18,7 @@ from .book import UnknownUnit
 from .extras import MissingExtra
 from .files import OutputError
 from .specs import UnknownChip
+from .stopping import exit_code, reason, stop_on_signals
 
 __all__ = ["build_parser", "main"]
 
@@ -70,7 +71,8 @@ def _add_output(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0 all went well, 1 something failed, 2 it was called wrongly."""
+    """Run the command line; returns the exit code: 0 all went well, 1 something failed, 2 it was called
+    wrongly, 128 + n it was stopped by signal n."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an ASCII terminal shows "?" where it has no character
             stream.reconfigure(errors="replace")
@@ -82,9 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "record": _record,
     }
     try:
-        return commands[options.command](options)
+        with stop_on_signals():
+            return commands[options.command](options)
     except KeyboardInterrupt as error:
-        return _say(str(error) or "Stopped.", 130)
+        return _say(str(error) or f"Stopped by {reason()}.", exit_code())
     except BrokenPipeError:  # whoever read our output has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -8,7 +8,6 @@ FileNotFoundError: There is no notebook no_such_unit.ipynb: build it with `make 
 from __future__ import annotations
 
 import math
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from .extras import require
 from .files import output_folder, write_atomic
 from .nbkernel import Failure, NotebookRun, kernel_environment
 from .progress import Progress
+from .scratch import scratch_folder
 
 __all__ = ["CELL_TIMEOUT_S", "Execution", "Failure", "execute", "read_notebook"]
 
@@ -104,7 +104,7 @@ def execute(
     Raises:
         MissingExtra: nbclient or ipykernel is not installed.
         OutputError: the output folder cannot be written to (found out before the run).
-        KeyboardInterrupt: after the kernel was shut down and the cells so far were saved.
+        KeyboardInterrupt: stopped; after the kernel was shut down and the cells so far were saved.
     """
     require("lab", "nbclient", "ipykernel", "nbformat")
     import nbformat
@@ -112,8 +112,7 @@ def execute(
     notebook = read_notebook(source)
     source = Path(source).absolute()
     target = output_folder(Path(output)) / source.name
-    with tempfile.TemporaryDirectory(prefix="rooflab-kernel-", ignore_cleanup_errors=True) as scratch:
-        folder = Path(scratch)
+    with scratch_folder("kernel") as folder:
         run = NotebookRun(
             source,
             notebook,
@@ -160,7 +159,8 @@ def _watch(run: NotebookRun, bar: Progress | None) -> bool:
                 bar.tick()
     except KeyboardInterrupt:
         run.cancel()
-        run.done.wait(15)
+        if not run.done.wait(15):
+            run.kill()
         return True
     thread.join()
     if run.crash is not None:

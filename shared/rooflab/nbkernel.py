@@ -165,7 +165,10 @@ class NotebookRun:
             client.kc.stop_channels()
         if manager.has_kernel:
             await manager.shutdown_kernel(now=now)
-        # Ranks and workers of the notebook share the kernel's process group; none may outlive it.
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the kernel and its process group: ranks and workers of the notebook, of which none may outlive it."""
         if self._process is not None and hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

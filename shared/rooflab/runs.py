@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from .book import Book, Lab, Unit, UnknownUnit, find
 from .classroom import Grading
 from .execute import Execution, execute
 from .progress import clock_time
+from .scratch import scratch_folder
 from .tables import render_text
 
 __all__ = [
@@ -114,8 +114,8 @@ def _record(root: Path, unit: Unit, output: Path) -> tuple[Execution, str]:
     from .logbook import values_of
     from .records import save_record
 
-    with tempfile.TemporaryDirectory(prefix="rooflab-record-") as folder:
-        os.environ["ROOFLAB_LOGBOOK"] = str(Path(folder) / "logbook.jsonl")  # the kernel inherits it
+    with scratch_folder("record") as folder:
+        os.environ["ROOFLAB_LOGBOOK"] = str(folder / "logbook.jsonl")  # the kernel inherits it
         try:
             run = execute(edition_path(unit), output / unit.id.rpartition("/")[0])
             values = values_of(unit.id)

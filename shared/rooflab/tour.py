@@ -27,6 +27,7 @@ from .extras import require
 from .files import OutputError, output_folder
 from .progress import Progress, clock_time
 from .runs import edition_path, environment, failures, grading_problems, summary
+from .stopping import exit_code, kill_tree, reason
 from .tables import render_text
 
 __all__ = ["can_open_browser", "find_device_apart", "plan", "tour"]
@@ -48,7 +49,8 @@ def tour(output: Path, *, fresh: bool = False, show: bool = True) -> int:
         show: open the report in a browser, where there is one.
 
     Returns:
-        The exit code: 0 when all went well, 1 when something failed, 130 after Ctrl-C. The report is written anyway.
+        The exit code: 0 when all went well, 1 when something failed, 128 + n after signal n. The report is written
+        anyway.
 
     Raises:
         MissingExtra, OutputError, UnknownUnit: it cannot even begin.
@@ -63,14 +65,14 @@ def tour(output: Path, *, fresh: bool = False, show: bool = True) -> int:
         trip.go(fresh=fresh)
     except KeyboardInterrupt as error:
         interrupted = True
-        trip.problems.append(str(error) or "stopped by Ctrl-C before the end")
+        trip.problems.append(str(error) or f"stopped by {reason()} before the end")
     report = trip.report()
     trip.print(report)
     if show and report is not None and not interrupted and can_open_browser():
         import webbrowser
 
         webbrowser.open(report.as_uri())
-    return 130 if interrupted else 0 if trip.ok else 1
+    return exit_code() if interrupted else 0 if trip.ok else 1
 
 
 class _Trip:
@@ -174,8 +176,7 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
                     bar.step(1)
         finally:
             if process.poll() is None:
-                process.kill()
-                process.wait()
+                kill_tree(process)
         out.seek(0)
         errors.seek(0)
         found, said = out.read(), [line.strip() for line in errors if line.strip()]
