@@ -96,7 +96,7 @@ def fingerprint(version):
 def stamped():
     """Return the stamp's (fingerprint, version), or None when there is none to trust: none, or of another folder."""
     try:
-        with open(STAMP) as file:
+        with open(STAMP, encoding="utf-8", errors="surrogateescape") as file:
             digest, version, root = file.read().rstrip("\n").split(" ", 2)
         if root != ROOT:
             return None
@@ -115,7 +115,7 @@ def is_ready():
 
 def pins():
     """Return the number of packages that the lock names."""
-    with open(os.path.join(ROOT, "requirements.lock")) as file:
+    with open(os.path.join(ROOT, "requirements.lock"), encoding="utf-8") as file:
         return sum(1 for line in file if "==" in line and not line.startswith("#"))
 
 
@@ -151,7 +151,7 @@ def progress(total, began, fetched, last):
 def follow(process, total, began, position):
     """Show pip's progress, read from its log, until it ends."""
     fetched, last = set(), ""
-    with open(LOG, errors="replace") as log:
+    with open(LOG, encoding="utf-8", errors="replace") as log:
         log.seek(position)
         while True:
             ended = process.poll() is not None
@@ -186,7 +186,7 @@ def run(arguments, total, began):
 
 def explain(position):
     """Turn pip's failure into one sentence, with the last lines of its log where the cause is not a known one."""
-    with open(LOG, errors="replace") as log:
+    with open(LOG, encoding="utf-8", errors="replace") as log:
         log.seek(position)
         text = log.read()
     for pattern, sentence in CAUSES:
@@ -206,14 +206,14 @@ def clear():
 
 def stamp(text):
     """Say that the environment is finished; the stamp is there whole or not at all."""
-    with open(STAMP + ".part", "w") as file:
+    with open(STAMP + ".part", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
     os.replace(STAMP + ".part", STAMP)
 
 
 def began_to_change():
     """Whether pip came so far as to change packages, by its log."""
-    with open(LOG, errors="replace") as log:
+    with open(LOG, encoding="utf-8", errors="replace") as log:
         return "Installing collected packages" in log.read()
 
 
@@ -223,7 +223,7 @@ def build(version, python):
     total = pins()
     known, old = stamped(), None
     if known is not None and known[1] == version and os.access(os.path.join(VENV, "bin", "pip"), os.X_OK):
-        with open(STAMP) as file:
+        with open(STAMP, encoding="utf-8", errors="surrogateescape") as file:
             old = file.read()
         os.unlink(STAMP)
         print("Bringing .venv up to date with requirements.lock")

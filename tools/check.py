@@ -41,8 +41,8 @@ def run(part: Part) -> tuple[Part, int, float, str]:
     """Run one part; its output is kept, and shown only when it fails."""
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, *part.command], cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [sys.executable, *part.command], cwd=ROOT, env=os.environ | {"PYTHONUTF8": "1"}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
     )  # fmt: skip
     return part, done.returncode, time.perf_counter() - began, done.stdout.strip()
 

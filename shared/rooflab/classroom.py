@@ -152,7 +152,7 @@ def _lay_out(course: Path, root: Path, lab: Lab) -> None:
     kernel.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": "Python 3", "language": "python"}
-    (kernel / "kernel.json").write_text(json.dumps(spec))
+    (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
 
 
 def _environment(course: Path) -> dict[str, str]:
@@ -165,6 +165,7 @@ def _environment(course: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")])),
         "PYTHONWARNINGS": "ignore",
+        "PYTHONUTF8": "1",
         "JUPYTER_PATH": jupyter,
         "JUPYTER_CONFIG_DIR": jupyter,
         "JUPYTER_DATA_DIR": jupyter,
@@ -193,7 +194,7 @@ def _nbgrader(course: Path, series: str, bar: Progress | None) -> str:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.2)
                 if bar is not None:
-                    bar.step(max(1, len(re.findall("^step", log.read_text(errors="replace"), re.M))))
+                    bar.step(max(1, len(re.findall("^step", log.read_text(encoding="utf-8", errors="replace"), re.M))))
         finally:  # after Ctrl-C too
             timed_out = process.poll() is None
             if timed_out:
@@ -202,7 +203,11 @@ def _nbgrader(course: Path, series: str, bar: Progress | None) -> str:
             process.stdin.close()
     if timed_out:
         return f"nbgrader took longer than {_TIMEOUT_S:.0f} s and was stopped"
-    return "" if process.returncode == 0 else f"nbgrader failed: {_reason(log.read_text(errors='replace'))}"
+    return (
+        ""
+        if process.returncode == 0
+        else f"nbgrader failed: {_reason(log.read_text(encoding='utf-8', errors='replace'))}"
+    )
 
 
 def _reason(log: str) -> str:

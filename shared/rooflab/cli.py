@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from . import __version__
 from .book import UnknownUnit
 from .extras import MissingExtra
 from .files import OutputError
+from .plaintext import allow_any_terminal
 from .specs import UnknownChip
 from .stopping import exit_code, reason, stop_on_signals
 
@@ -73,9 +73,7 @@ def _add_output(parser: argparse.ArgumentParser, name: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0 all went well, 1 something failed, 2 it was called
     wrongly, 128 + n it was stopped by signal n."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # an ASCII terminal shows "?" where it has no character
-            stream.reconfigure(errors="replace")
+    allow_any_terminal()
     options = build_parser().parse_args(arguments)
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "device": _device,

@@ -52,7 +52,7 @@ def _linux(pid: int) -> int | None:
 
 def _status(pid: int) -> dict[str, int] | None:
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
     fields = (line.split(":", 1) for line in lines if line.startswith(("VmRSS", "VmHWM")))
@@ -66,7 +66,7 @@ def children(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
+                found += map(int, (task / "children").read_text(encoding="ascii").split())
     return found
 
 

@@ -162,9 +162,14 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
         RuntimeError: the device could not be described; the message is the last line that the process wrote.
     """
     package = str(Path(__file__).resolve().parents[1])
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
+    env = {
+        **os.environ,
+        "PYTHONUTF8": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")])),
+    }
     bar = Progress("device and ceilings", 1, unit="step") if progress else None
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+    spool = partial(tempfile.TemporaryFile, "w+", encoding="utf-8", errors="replace")
+    with spool() as out, spool() as errors:
         process = subprocess.Popen(
             _describe_command(fresh), env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
         )

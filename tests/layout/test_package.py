@@ -21,7 +21,7 @@ LAYERS = {
         "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
         "simulate", "state",
     },
-    "showing": {"display", "plots", "progress", "tables", "widgets"},
+    "showing": {"display", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
         "grading", "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "stopping", "tour",
