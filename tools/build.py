@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import tomllib
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_cells import SOLUTION, instructor_cells
-from percent import Cell, SourceError, for_readers, parse, syntax_error
+from percent import Cell, SourceError, for_readers, parse, read_source, syntax_error
 
 __all__ = ["answered", "build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
 
@@ -77,7 +78,7 @@ def expected_notebooks(script: Path, root: Path = ROOT) -> dict[Path, str]:
         SourceError: with one sentence for each thing to mend in the script.
     """
     name = script.as_posix()
-    cells = parse((root / script).read_text(encoding="utf-8"), name)
+    cells = parse(read_source(root / script, name), name)
     beside = script.with_suffix(".ipynb")
     lab = script.parts[0] == "solutions"
     # Both editions of a lab link to the student edition.
@@ -108,8 +109,13 @@ def build(scripts: list[Path], root: Path = ROOT) -> list[Path]:
         problems.append(f"{path.as_posix()} holds answers and was not overwritten: move it away, then build again.")
     changed = [(path, text) for path, text in changed if not answered(root / path)]
     for path, text in changed:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8", newline="\n")
+        try:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            part = (root / path).with_suffix(".part")
+            part.write_text(text, encoding="utf-8", newline="\n")
+            part.replace(root / path)
+        except OSError as error:
+            problems.append(f"{path.as_posix()} cannot be written: {error.strerror}.")
     if problems:
         raise SourceError(problems)
     return [path for path, _ in changed]
@@ -132,10 +138,9 @@ def answered(path: Path) -> bool:
         return False
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError, TypeError):
+        sources = ["".join(cell["source"]) for cell in cells if cell["metadata"].get("nbgrader", {}).get("solution")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-    sources = ["".join(cell.get("source", "")) for cell in cells
-               if cell.get("metadata", {}).get("nbgrader", {}).get("solution")]  # fmt: skip
     return any(not any(stub in source for stub in _STUBS) for source in sources)
 
 
@@ -165,8 +170,12 @@ def _pairs(scripts: list[Path], root: Path) -> tuple[list[tuple[Path, Path, str]
 
 def links(root: Path, notebook: Path) -> dict[str, str]:
     """Return the addresses of the repository and of ``notebook`` in it, as [tool.rooflab] of pyproject.toml says."""
-    place = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["rooflab"]
-    owner, repository, branch = place["owner"], place["repository"], place["branch"]
+    try:
+        place = tomllib.loads(read_source(root / "pyproject.toml", "pyproject.toml"))["tool"]["rooflab"]
+        owner, repository, branch = place["owner"], place["repository"], place["branch"]
+    except (tomllib.TOMLDecodeError, LookupError, TypeError) as error:
+        expected = "expected owner, repository and branch in [tool.rooflab]"
+        raise SourceError([f"pyproject.toml: {expected}, found {type(error).__name__}: {error}."]) from None
     path = notebook.as_posix()
     return {
         "repository_url": f"https://github.com/{owner}/{repository}",
@@ -250,7 +259,7 @@ def _student_edition(notebook: dict[str, Any], name: str, root: Path) -> dict[st
 
 
 def _read(path: Path) -> str | None:
-    return path.read_bytes().decode("utf-8") if path.exists() else None
+    return path.read_bytes().decode("utf-8", errors="replace") if path.is_file() else None
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -261,7 +270,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         every = sources(ROOT)
-        scripts = [path.resolve().relative_to(ROOT) for path in given.scripts] or every
+        scripts = [Path(os.path.relpath(path.resolve(), ROOT)) for path in given.scripts] or every
         if strangers := [path for path in scripts if path not in every]:
             raise SourceError([f"{path.as_posix()}: no script of a notebook is there." for path in strangers])
         sentences = check(scripts, ROOT) + ([] if given.scripts else orphans(ROOT)) if given.check else []

@@ -17,8 +17,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["Cell", "SourceError", "for_readers", "parse", "syntax_error"]
+__all__ = ["Cell", "SourceError", "for_readers", "parse", "read_source", "syntax_error"]
 
 _MARKER = re.compile(r"# %%(?: (?P<markdown>\[markdown\]))?(?P<rest>(?: .*)?)$")
 _ALMOST_MARKER = re.compile(r"#\s*%%(?![a-zA-Z])")
@@ -46,6 +47,27 @@ class Cell:
     source: str
     options: Mapping[str, object]
     line: int
+
+
+def read_source(path: Path, name: str) -> str:
+    """Read a script.
+
+    Raises:
+        SourceError: it cannot be read, or is not plain UTF-8.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        found = f"byte 0x{error.object[error.start]:02x}"
+        raise SourceError([f"{name}:{line}: expected UTF-8, found {found}: save the file as UTF-8."]) from None
+    except OSError as error:
+        raise SourceError([f"{name}: it cannot be read ({error.strerror})."]) from None
+    for character, called in (("\ufeff", "a byte order mark (U+FEFF)"), ("\0", "a null character (U+0000)")):
+        if character in text:
+            line = text[: text.index(character)].count("\n") + 1
+            raise SourceError([f"{name}:{line}: found {called}: save the file as UTF-8 without it."])
+    return text.replace("\r\n", "\n")
 
 
 def parse(text: str, name: str) -> list[Cell]:

@@ -39,7 +39,7 @@ from typing import Any
 
 from build import ROOT, expected_notebooks, sources
 from lab_cells import DEMO, SOLUTION
-from percent import SourceError, parse
+from percent import SourceError, parse, read_source
 
 __all__ = ["Lab", "Variant", "complaints", "load", "lost", "read_variant", "score", "score_all"]
 
@@ -87,10 +87,15 @@ def read_variant(path: Path, exercises: Mapping[str, str]) -> Variant:
     Raises:
         SourceError: with one sentence for what the file lacks.
     """
-    text = path.read_text(encoding="utf-8")
+    text = read_source(path, path.name)
     head, mark, rest = text.partition("\n# %%")
     cells = parse("\n" * head.count("\n") + mark + rest, path.name)
-    doc = ast.get_docstring(ast.parse(head)) or ""
+    try:
+        doc = ast.get_docstring(ast.parse(head)) or ""
+    except SyntaxError as error:
+        raise SourceError(
+            [f"{path.name}:{error.lineno}: no valid Python stands above its cells ({error.msg})."]
+        ) from None
     answers = {str(cell.options.get("exercise")): cell.source for cell in cells}
     target = next(iter(answers), None) if path.stem.startswith("wrong_") else None
     if not doc.strip() or "\n" in doc:

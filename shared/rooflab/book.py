@@ -146,9 +146,16 @@ def _cells(path: Path) -> list[dict[str, Any]]:
     return [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
 
 
+def _marks(cell: dict[str, Any]) -> dict[str, Any]:
+    """The marks of nbgrader on a cell; none where they are damaged."""
+    metadata = cell.get("metadata")
+    marks = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    return marks if isinstance(marks, dict) and isinstance(marks.get("grade_id"), str) else {}
+
+
 def _text(cell: dict[str, Any]) -> str:
     source = cell.get("source", "")
-    return source if isinstance(source, str) else "".join(source)
+    return source if isinstance(source, str) else "".join(map(str, source)) if isinstance(source, list) else ""
 
 
 def _title(cells: list[dict[str, Any]], default: str) -> tuple[str, str]:
@@ -183,12 +190,13 @@ def _exercises(cells: list[dict[str, Any]]) -> Iterator[Exercise]:
     for cell in cells:
         if cell.get("cell_type") == "markdown":
             heading = next((line.lstrip("# ") for line in _text(cell).splitlines() if line.startswith("#")), heading)
-        meta = cell.get("metadata", {}).get("nbgrader", {})
+        meta = _marks(cell)
         if not (meta.get("solution") or meta.get("grade")):
             continue
         name = _CHECK.sub("", meta["grade_id"])
         old = found.get(name) or Exercise(name, heading or name, 0, written=cell.get("cell_type") == "markdown")
-        points = meta.get("points", 0) if meta.get("grade") else 0
+        points = meta.get("points") if meta.get("grade") else 0
+        points = points if isinstance(points, int | float) else 0
         found[name] = Exercise(name, old.title, old.points + points, old.written)
     yield from found.values()
 

@@ -205,6 +205,70 @@ def test_problems_of_all_scripts_are_told_together(course):
 
 
 @pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"# %%\nx = 1\n# caf\xe9\n", "u1_demo.py:3: expected UTF-8, found byte 0xe9: save the file as UTF-8."),
+        ("# %%\nx = 1\n".encode("utf-16"), "u1_demo.py:1: expected UTF-8, found byte 0xff: save the file as UTF-8."),
+        (
+            b"\xef\xbb\xbf# %%\nx = 1\n",
+            "u1_demo.py:1: found a byte order mark (U+FEFF): save the file as UTF-8 without",
+        ),
+        (b"# %%\nx = 1\n\0", "u1_demo.py:3: found a null character (U+0000): save the file as UTF-8 without it."),
+        (None, "chapters/s9_demo/u1_demo.py: it cannot be read (Is a directory)."),
+    ],
+)
+def test_a_file_that_is_no_text_is_one_sentence(course, monkeypatch, capsys, content, told):
+    monkeypatch.setattr(build, "ROOT", course)
+    (course / CHAPTER).unlink()
+    if content is None:
+        (course / CHAPTER).mkdir()
+    else:
+        (course / CHAPTER).write_bytes(content)
+    assert build.main([]) == 1
+    problems = capsys.readouterr().err
+    assert told in problems
+    assert len(problems.splitlines()) == 1
+    assert (course / STUDENT).is_file()  # the others are built
+
+
+def test_line_ends_of_windows_make_the_same_notebook(course):
+    (before,) = build.expected_notebooks(CHAPTER, course).values()
+    (course / CHAPTER).write_bytes((course / CHAPTER).read_bytes().replace(b"\n", b"\r\n"))
+    assert list(build.expected_notebooks(CHAPTER, course).values()) == [before]
+
+
+@pytest.mark.parametrize("text", ["[tool.rooflab", "[tool]\n", "tool = 1", '[tool.rooflab]\nowner = "a"\n'])
+def test_a_damaged_pyproject_is_one_sentence(course, text):
+    (course / "pyproject.toml").write_text(text)
+    with pytest.raises(percent.SourceError, match=r"pyproject.toml: expected owner, repository and branch in"):
+        build.expected_notebooks(CHAPTER, course)
+
+
+def test_a_notebook_that_cannot_be_written_is_named(course, monkeypatch, capsys):
+    monkeypatch.setattr(build, "ROOT", course)
+    (course / "labs").write_text("a file stands here")
+    assert build.main([]) == 1
+    assert capsys.readouterr().err == f"{STUDENT.as_posix()} cannot be written: Not a directory.\n"
+    assert (course / CHAPTER).with_suffix(".ipynb").is_file()
+
+
+def test_a_notebook_that_is_no_text_is_out_of_step(course, monkeypatch, capsys):
+    monkeypatch.setattr(build, "ROOT", course)
+    assert build.main([]) == 0
+    (course / STUDENT).write_bytes(b"\xff\xfe")
+    assert build.main(["--check"]) == 1
+    assert build.main([]) == 0
+    assert build.main(["--check"]) == 0
+
+
+def test_a_script_of_another_folder_is_one_sentence(course, tmp_path_factory, monkeypatch, capsys):
+    monkeypatch.setattr(build, "ROOT", course)
+    other = tmp_path_factory.mktemp("other") / "u1_x.py"
+    assert build.main([str(other)]) == 1
+    assert capsys.readouterr().err.endswith("u1_x.py: no script of a notebook is there.\n")
+
+
+@pytest.mark.parametrize(
     ("script", "text", "told"),
     [
         (
