@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .book import Exercise, Lab
+from .execute import read_notebook
 from .extras import require
 from .progress import Progress
 from .scratch import scratch_folder
@@ -122,6 +123,8 @@ def grade_lab(root: Path, lab: Lab, *, progress: bool = True) -> Grading:
     require("classroom", "nbgrader")
     if lab.path is None or lab.solution is None:
         raise ValueError(f"{lab.id} lacks an edition: build both with `make build`.")
+    if doubled := _doubled(lab.path) or _doubled(lab.solution):
+        return Grading(lab.id, Grade(_BLANK, ()), Grade(_SOLVED, ()), 0.0, doubled)
     bar = Progress(f"grading {lab.name}", 3, unit="step") if progress else None
     start = time.monotonic()
     with scratch_folder("course") as course:
@@ -132,6 +135,24 @@ def grade_lab(root: Path, lab: Lab, *, progress: bool = True) -> Grading:
     if bar is not None:
         bar.close("graded" if grading.ok else "FAILED")
     return grading
+
+
+def _doubled(path: Path) -> str:
+    """Which cells of a notebook bear the same mark, in one sentence; empty when none do.
+
+    Whoever copies a cell copies its mark; nbgrader then says that its metadata may be corrupted.
+    """
+    places: dict[str, list[int]] = {}
+    for number, cell in enumerate(read_notebook(path).cells, 1):
+        marks = cell.metadata.get("nbgrader") or {}
+        if marks.get("grade") or marks.get("solution") or marks.get("locked"):
+            places.setdefault(str(marks.get("grade_id")), []).append(number)
+    for name, numbers in places.items():
+        if len(numbers) > 1:
+            *most, last = map(str, numbers)
+            which = f"cells {', '.join(most)} and {last} of {path}"
+            return f"{which} bear the same mark {name!r}, as copied cells do: delete all but one of them"
+    return ""
 
 
 def _lay_out(course: Path, root: Path, lab: Lab) -> None:
