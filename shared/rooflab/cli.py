@@ -55,12 +55,14 @@ def build_parser() -> argparse.ArgumentParser:
         "--edition",
         choices=("solution", "student"),
         default="solution",
-        help="of a lab: the one with its solutions (default), or the one that is handed out",
+        help="of a lab given by its name: the one with its solutions (default, because it runs to its end), or the one "
+        "that students get, which stops at the first exercise that is not answered; a path means that very notebook",
     )
     _add_output(run, "run")
 
     record = commands.add_parser("record", help="run units and keep what they measured as dated records")
     record.add_argument("unit", nargs="*", help=f"{_UNIT_HELP} (default: every unit of the book)")
+    _add_output(record, "record")
     return parser
 
 
@@ -127,7 +129,7 @@ def _record(options: argparse.Namespace) -> int:
     from .book import open_book
     from .runs import record_units
 
-    return record_units(open_book(), options.unit, _output(None, "record"))
+    return record_units(open_book(), options.unit, _output(options.output, "record"))
 
 
 def _output(given: Path | None, name: str) -> Path:

@@ -21,7 +21,7 @@ from .nbkernel import Failure, NotebookRun, kernel_environment
 from .progress import Progress
 from .scratch import scratch_folder
 
-__all__ = ["CELL_TIMEOUT_S", "Execution", "Failure", "execute", "read_notebook"]
+__all__ = ["CELL_TIMEOUT_S", "Execution", "Failure", "execute", "read_notebook", "require_runner"]
 
 CELL_TIMEOUT_S = 300.0
 _TICK_S = 0.2
@@ -57,6 +57,15 @@ class Execution:
     def ok(self) -> bool:
         """Whether every cell ran without an error."""
         return not self.errors
+
+
+def require_runner() -> None:
+    """Say in one sentence what is missing to run notebooks.
+
+    Raises:
+        MissingExtra: nbclient, ipykernel or nbformat is not installed.
+    """
+    require("lab", "nbclient", "ipykernel", "nbformat")
 
 
 def read_notebook(path: Path) -> Any:
@@ -106,7 +115,7 @@ def execute(
         OutputError: the output folder cannot be written to (found out before the run).
         KeyboardInterrupt: stopped; after the kernel was shut down and the cells so far were saved.
     """
-    require("lab", "nbclient", "ipykernel", "nbformat")
+    require_runner()
     import nbformat
 
     notebook = read_notebook(source)

@@ -22,13 +22,12 @@ from typing import Any
 
 from .book import Book, Lab, Unit, UnknownUnit, open_book
 from .classroom import Grading, grade_lab
-from .execute import Execution, execute
+from .execute import Execution, execute, require_runner
 from .extras import require
-from .files import OutputError, output_folder
+from .files import OutputError, output_folder, require_space
 from .progress import Progress, clock_time
-from .runs import edition_path, environment, failures, grading_problems, summary
+from .runs import edition_path, environment, failures, grading_problems, outcome
 from .stopping import exit_code, kill_tree, reason
-from .tables import render_text
 
 __all__ = ["can_open_browser", "find_device_apart", "plan", "tour"]
 
@@ -55,11 +54,13 @@ def tour(output: Path, *, fresh: bool = False, show: bool = True) -> int:
     Raises:
         MissingExtra, OutputError, UnknownUnit: it cannot even begin.
     """
-    require("lab", "nbclient", "ipykernel", "nbconvert")
+    require_runner()
+    require("lab", "nbconvert")
     book = open_book()
     if book.root is None:
         raise UnknownUnit("The tour needs the book: run it inside a clone of the Rooflab repository.")
     trip = _Trip(book, book.root, output_folder(output))
+    require_space(trip.output)
     interrupted = False
     try:
         trip.go(fresh=fresh)
@@ -139,14 +140,8 @@ class _Trip:
             return None
 
     def print(self, report: Path | None) -> None:
-        """Print the summary: runs, grades, what went wrong, and where the page is."""
-        print(f"\n{summary(self.executions)}\n")
-        for grading in self.gradings:
-            rows = [
-                [f"{grade.edition} {grading.lab}", f"{grade.score:g} of {grade.points:g}"]
-                for grade in (grading.blank, grading.solved)
-            ]
-            print(render_text(("graded by nbgrader", "points"), rows))
+        """Print the table of runs and grades, what went wrong, and where the page is."""
+        print(f"\n{outcome(self.executions, self.gradings)}")
         for line in (*self.problems, *failures(self.executions), *grading_problems(self.gradings)):
             print(line, file=sys.stderr)
         where = f"The report: {report}" if report else "There is no report."

@@ -1,8 +1,11 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import types
 from pathlib import Path
 
 import pytest
@@ -36,8 +39,10 @@ def rooflab(*arguments, **environment):
 @pytest.fixture
 def graded(monkeypatch):
     """Stand in for nbgrader, which test_classroom runs."""
-    score = (ExerciseScore("middle", "Exercise 1", 0, 5),), (ExerciseScore("middle", "Exercise 1", 5, 5),)
-    grading = Grading("s9_demo/lab1_demo", Grade("blank", score[0]), Grade("solved", score[1]), 1.0)
+    written = ExerciseScore("why", "Why", 0, 4, written=True)
+    blank, solved = (Grade(who, (ExerciseScore("middle", "Exercise 1", got, 5), written))
+                     for who, got in (("blank", 0), ("solved", 5)))  # fmt: skip
+    grading = Grading("s9_demo/lab1_demo", blank, solved, 9.0)
     monkeypatch.setattr(tour, "grade_lab", lambda root, lab: grading)
 
 
@@ -205,7 +210,15 @@ def test_the_tour_runs_grades_and_reports(book_folder, described, graded, capsys
     told = capsys.readouterr()
     report = book_folder / ".rooflab" / "tour" / "report.html"
     assert told.out.rstrip().endswith(f"The report: {report}")
-    assert "solved s9_demo/lab1_demo" in told.out
+    rows = [[part.strip() for part in re.split(r"  +", line)] for line in told.out.splitlines() if line]
+    assert rows[0] == ["notebook", "result", "time"]
+    assert [row[0] for row in rows[1:5]] == ["u1_demo", "lab1_demo", "lab1_demo, untouched", "lab1_demo, solved"]
+    assert re.fullmatch(r"all \d+ cells ran", rows[1][1])
+    assert rows[3][1:] == ["0 of 5 points graded by nbgrader"]
+    assert rows[4][1:] == [
+        "5 of 5 points graded by nbgrader; 4 more for the written answer are given by hand",
+        "0:09",
+    ]
     text = report.read_text()
     for said in ("A fake chip", "all went well", "What does a demo cost?", "untouched 0 / 5, solved 5 / 5"):
         assert said in text
@@ -222,6 +235,7 @@ def test_a_tour_on_which_everything_fails_still_reports(book_folder, monkeypatch
     monkeypatch.setattr(tour, "grade_lab", fail)
     assert main(["tour", "--no-open"]) == 1
     told = capsys.readouterr()
+    assert re.search(r"^u1_demo +FAILED: \d+ of \d+ cells ran", told.out, re.MULTILINE)
     text = (book_folder / ".rooflab" / "tour" / "report.html").read_text()
     for sentence in ("the device: it is gone", "grading s9_demo/lab1_demo: it is gone", "ZeroDivisionError"):
         assert sentence in told.err
@@ -236,6 +250,46 @@ def test_a_tour_that_is_stopped_reports_what_it_saw(book_folder, described, monk
     assert main(["tour"]) == 130
     assert "u1_demo: stopped in code cell 1 of 2" in capsys.readouterr().err
     assert "A fake chip" in (book_folder / ".rooflab" / "tour" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "command", [["tour", "--no-open"], ["run", "u1"], ["record", "u1"]], ids=lambda words: words[0]
+)
+@pytest.mark.parametrize("full", ["--output", "TMPDIR"])
+def test_a_nearly_full_disk_is_told_before_anything_runs(book_folder, monkeypatch, capsys, command, full):
+    """The disk is not filled: the free space is told."""
+    output = book_folder / ".rooflab" / command[0]
+
+    def usage(path):
+        wanted = output if full == "--output" else Path(tempfile.gettempdir())
+        return types.SimpleNamespace(free=3e6 if path == wanted else 1e12)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    assert main(command) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert re.match(r"rooflab: The disk of .* is nearly full: about \d+ MB are needed, 3 MB are free\. ", line)
+    assert full in line
+    assert not list(output.rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("command", [["run", "u1"], ["record"], ["tour"]], ids=lambda words: words[0])
+def test_without_nbclient_one_sentence_says_so(book_folder, monkeypatch, capsys, command):
+    monkeypatch.setitem(sys.modules, "nbclient", None)
+    assert main(command) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == 'rooflab: This needs the package nbclient: pip install "rooflab[lab]"\n'
+    assert not (book_folder / ".rooflab").exists()
+
+
+def test_help_says_which_edition_of_a_lab_runs(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the one with its solutions (default, because it runs to its end)" in told
+    assert "a path means that very notebook" in told
 
 
 def test_a_report_that_cannot_be_written_leaves_the_summary(book_folder, described, graded, monkeypatch, capsys):
