@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_cells import SOLUTION, instructor_cells
-from percent import Cell, SourceError, for_readers, parse, read_source, syntax_error
+from percent import Cell, SourceError, for_readers, parse, read_source, syntax_error, with_online_links
 
 __all__ = ["answered", "build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
 
@@ -83,7 +83,7 @@ def expected_notebooks(script: Path, root: Path = ROOT) -> dict[Path, str]:
     lab = script.parts[0] == "solutions"
     # Both editions of a lab link to the student edition.
     linked = Path("labs", *beside.parts[1:]) if lab else beside
-    cells = _fill_links(cells, name, links(root, linked))
+    cells = _fill_links(cells, name, links(root, linked), linked.parent.as_posix())
     problems = [
         f"{name}:{cell.line}: the code cell is no valid Python ({error})."
         for cell in cells
@@ -179,13 +179,14 @@ def links(root: Path, notebook: Path) -> dict[str, str]:
     path = notebook.as_posix()
     return {
         "repository_url": f"https://github.com/{owner}/{repository}",
+        "files_url": f"https://github.com/{owner}/{repository}/blob/{branch}",
         "install_url": f"git+https://github.com/{owner}/{repository}@{branch}",
         "colab_url": f"https://colab.research.google.com/github/{owner}/{repository}/blob/{branch}/{path}",
         "binder_url": f"https://mybinder.org/v2/gh/{owner}/{repository}/{branch}?urlpath=lab/tree/{path}",
     }
 
 
-def _fill_links(cells: list[Cell], name: str, links: dict[str, str]) -> list[Cell]:
+def _fill_links(cells: list[Cell], name: str, links: dict[str, str], folder: str) -> list[Cell]:
     unknown = [
         f"{name}:{cell.line}: unknown link {{{{ {key} }}}}; expected one of {', '.join(sorted(links))}."
         for cell in cells
@@ -195,7 +196,11 @@ def _fill_links(cells: list[Cell], name: str, links: dict[str, str]) -> list[Cel
     if unknown:
         raise SourceError(unknown)
     filled = [replace(cell, source=_PLACEHOLDER.sub(lambda match: links[match[1]], cell.source)) for cell in cells]
-    return [replace(cell, source=for_readers(cell.source)) if cell.kind == "code" else cell for cell in filled]
+    return [
+        replace(cell, source=for_readers(cell.source) if cell.kind == "code"
+                else with_online_links(cell.source, folder, links["files_url"]))
+        for cell in filled
+    ]  # fmt: skip
 
 
 def _chapter_cells(cells: list[Cell], name: str) -> list[dict[str, Any]]:

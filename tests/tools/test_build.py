@@ -120,6 +120,29 @@ def test_links_come_from_pyproject(course):
         assert f"/github/someone/rooflab/blob/term/{STUDENT.as_posix()})" in cells_of(course, edition)[0]["source"]
 
 
+@pytest.mark.parametrize(
+    ("script", "link", "online"),
+    [
+        (CHAPTER, "u2_next.ipynb", "chapters/s9_demo/u2_next.ipynb"),
+        (CHAPTER, "../../labs/s9_demo/lab1_demo.ipynb", "labs/s9_demo/lab1_demo.ipynb"),
+        (CHAPTER, "../index.ipynb#the-book", "chapters/index.ipynb"),
+        (LAB, "../../chapters/s9_demo/u1_demo.ipynb", "chapters/s9_demo/u1_demo.ipynb"),
+    ],
+)
+def test_a_link_to_a_notebook_works_beside_it_and_elsewhere(course, script, link, online):
+    edit(course, script, "# %% [markdown]\n", f"# %% [markdown]\n# [there]({link}),\n")
+    place = build.tomllib.loads((course / "pyproject.toml").read_text())["tool"]["rooflab"]
+    files = f"https://github.com/{place['owner']}/{place['repository']}/blob/{place['branch']}"
+    for text in build.expected_notebooks(script, course).values():
+        first = "".join(json.loads(text)["cells"][0]["source"])
+        assert first.startswith(f"[there]({link}) ([online]({files}/{online})),")
+
+
+@pytest.mark.parametrize("source", ["[a](https://host/x.ipynb)", "[a](x.md)", "x.ipynb", "a](x y.ipynb)"])
+def test_other_links_stay_as_they_are(source):
+    assert percent.with_online_links(source, "chapters", "https://host") == source
+
+
 def test_the_student_edition_holds_stubs_and_no_solution(course):
     build.build(build.sources(course), course)
     student = cells_of(course, STUDENT)
