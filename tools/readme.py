@@ -151,7 +151,13 @@ def main(arguments: Sequence[str]) -> int:
     if "--check" in arguments:
         print("README.md is out of step with chapters/, labs/ or records/: run `make build`.", file=sys.stderr)
         return 1
-    path.write_text(new, encoding="utf-8")
+    try:
+        part = path.with_suffix(".part")
+        part.write_text(new, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        print(f"README.md cannot be written: {error.strerror}.", file=sys.stderr)
+        return 1
     print("wrote README.md")
     return 0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from . import __version__
 from .book import UnknownUnit
 from .extras import MissingExtra
-from .files import OutputError
+from .files import OutputError, explain
 from .plaintext import allow_any_terminal
 from .specs import UnknownChip
 from .stopping import exit_code, reason, stop_on_signals
@@ -66,9 +66,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _folder(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected the name of a folder, found nothing")
+    return Path(text)
+
+
 def _add_output(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help=f"folder for what is written (default: .rooflab/{name} in the clone)"
+        "--output",
+        type=_folder,
+        metavar="DIR",
+        help=f"folder for what is written (default: .rooflab/{name} in the clone)",
     )
 
 
@@ -85,7 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     try:
         with stop_on_signals():
-            return commands[options.command](options)
+            _require_folder()
+            code = commands[options.command](options)
+            sys.stdout.flush()  # what cannot be printed is told here, and not by the interpreter's last words
+            return code
     except KeyboardInterrupt as error:
         return _say(str(error) or f"Stopped by {reason()}.", exit_code())
     except BrokenPipeError:  # whoever read our output has read enough
@@ -93,10 +105,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except (UnknownUnit, UnknownChip) as error:
         return _say(str(error), 2)
-    except (MissingExtra, OutputError, OSError, ValueError) as error:
+    except (MissingExtra, OSError, ValueError) as error:
         if os.environ.get("ROOFLAB_DEBUG"):
             raise
-        return _say(str(error), 1)
+        return _say(explain(error) if isinstance(error, OSError) else str(error), 1)
+
+
+def _require_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise OutputError("The folder in which you are has been removed: change to another one (cd).") from None
 
 
 def _say(sentence: str, code: int) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .extras import require
-from .files import output_folder, write_atomic
+from .files import OutputError, output_folder, write_atomic
 from .nbkernel import Failure, NotebookRun, kernel_environment
 from .progress import Progress
 from .scratch import scratch_folder
@@ -121,6 +121,10 @@ def execute(
     notebook = read_notebook(source)
     source = Path(source).absolute()
     target = output_folder(Path(output)) / source.name
+    if target.resolve() == source.resolve():
+        raise OutputError(
+            f"{target} is the notebook itself, which is not overwritten: give another folder with --output."
+        )
     with scratch_folder("kernel") as folder:
         run = NotebookRun(
             source,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .state import atomic_write
 
-__all__ = ["OutputError", "output_folder", "require_space", "write_atomic"]
+__all__ = ["OutputError", "explain", "output_folder", "require_space", "write_atomic"]
 
 # Executed notebooks with their figures and the page take 10 MB; compiled kernels, a course and sockets 200 MB.
 _RESULTS_BYTES, _TEMPORARY_BYTES = 50e6, 300e6
@@ -44,6 +44,16 @@ _REASONS = {
 def _explain(error: OSError, path: Path) -> OutputError:
     reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
     return OutputError(f"Cannot write {path}: {reason}.")
+
+
+def explain(error: OSError) -> str:
+    """Any other error of the operating system as a sentence."""
+    if isinstance(error, OutputError) or error.errno is None or not error.strerror:
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{where}{_REASONS[error.errno][0].upper()}{_REASONS[error.errno][1:]}."
+    return f"{where}{error.strerror}."
 
 
 def output_folder(path: Path) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 import unicodedata
 
@@ -41,7 +42,14 @@ codecs.register_error(ERRORS, _type)
 
 
 def allow_any_terminal() -> None:
-    """Let nothing that is printed fail because the terminal lacks a character."""
+    """Let nothing that is printed fail because the terminal lacks a character, or because there is none."""
+    if sys.stdout is None or sys.stderr is None:  # closed by who started us
+        # Else the next file that is opened gets the number of standard output, and what is printed goes into it.
+        while (handle := os.open(os.devnull, os.O_RDWR)) < 3:
+            pass
+        os.close(handle)
+        sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)

@@ -35,13 +35,23 @@ HEADER = ("unit", "cells", "time", "peak memory", "status")
 
 
 def resolve(book: Book, names: Sequence[str]) -> list[Unit]:
-    """The units of these names, all of them checked before anything runs; the path of a notebook means that notebook.
+    """The units of these names, each once and all checked before anything runs; a notebook's path means that notebook.
 
     Raises:
         UnknownUnit: one of the names is none.
     """
-    return [_at_path(book, Path(name)) if name.endswith(".ipynb") and Path(name).is_file() else find(book, name)
-            for name in names]  # fmt: skip
+    found = [_at_path(book, Path(name)) if name.endswith(".ipynb") and Path(name).is_file() else _named(book, name)
+             for name in names]  # fmt: skip
+    return list(dict.fromkeys(found))
+
+
+def _named(book: Book, name: str) -> Unit:
+    try:
+        return find(book, name)
+    except UnknownUnit as error:
+        if not name.endswith(".ipynb"):
+            raise
+        raise UnknownUnit(f"There is no notebook at the path {name}. {error}") from None
 
 
 def _at_path(book: Book, path: Path) -> Unit:
@@ -49,7 +59,7 @@ def _at_path(book: Book, path: Path) -> Unit:
     path = path.resolve()
     for unit in (*book.units, *book.labs):
         if unit.path is not None and path == unit.path.resolve():
-            return Unit(unit.id, unit.title, path=path)  # of a lab, the student's edition
+            return Unit(unit.id, unit.title, path=path) if isinstance(unit, Lab) else unit  # the student's edition
         if isinstance(unit, Lab) and unit.solution is not None and path == unit.solution.resolve():
             return unit
     return Unit(path.stem, path.stem, path=path)
@@ -110,7 +120,8 @@ def record_units(book: Book, names: Sequence[str], output: Path) -> int:
         executions.append(run)
         lines.append(line)
     print(summary(executions))
-    print("\n".join(filter(None, lines)))
+    for line in filter(None, lines):
+        print(line)
     for failure in failures(executions):
         print(failure, file=sys.stderr)
     return 0 if all(lines) else 1

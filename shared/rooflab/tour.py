@@ -186,7 +186,9 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
         if line.startswith("Rooflab "):  # a read-only home, for example: for the reader, not for the log
             print(line, file=sys.stderr)
     if process.returncode:
-        raise RuntimeError(said[-1] if said else f"the process ended with exit code {process.returncode}")
+        raise RuntimeError(
+            said[-1].removeprefix("rooflab: ") if said else f"the process ended with exit code {process.returncode}"
+        )
     described: dict[str, Any] = json.loads(found)
     return described
 

@@ -341,3 +341,65 @@ def test_a_browser_is_opened_only_where_someone_sits(monkeypatch, platform, envi
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "platform", platform)
     assert tour.can_open_browser() is expected
+
+
+def test_the_notebook_itself_is_never_overwritten(book_folder, notebook, capsys):
+    other = notebook("mine", "print(1)")
+    before = other.read_bytes()
+    assert main(["run", str(other), "--output", str(other.parent)]) == 1
+    assert main(["run", "u1", "--output", "chapters"]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert all(line.endswith("is the notebook itself, which is not overwritten: give another folder with --output.")
+               for line in told)  # fmt: skip
+    assert other.read_bytes() == before
+
+
+def test_a_unit_named_twice_runs_once(book_folder, capsys):
+    assert main(["run", "u1", "s9/u1", "chapters/s9_demo/u1_demo.ipynb"]) == 0
+    assert capsys.readouterr().out.count("u1_demo ") == 1
+
+
+def test_a_path_that_leads_nowhere_is_said_to_be_a_path(book_folder, capsys):
+    (book_folder / "loop.ipynb").symlink_to("loop.ipynb")
+    for name in ("loop.ipynb", "nowhere/x.ipynb"):
+        assert main(["run", name]) == 2
+        assert f"There is no notebook at the path {name}. There is no unit" in capsys.readouterr().err
+
+
+def test_an_empty_output_folder_is_wrong_usage(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "u1", "--output", ""])
+    assert caught.value.code == 2
+    assert "expected the name of a folder, found nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["device", "tour"])
+def test_a_working_folder_that_is_gone_is_one_sentence(tmp_path, command):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    code = f"import os, sys; os.rmdir({str(folder)!r}); from rooflab.cli import main; sys.exit(main([{command!r}]))"
+    env = {**os.environ, "PYTHONPATH": str(SHARED)}
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "rooflab: The folder in which you are has been removed: change to another one (cd).\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_finds_no_room_is_one_sentence(book_folder):
+    command = [sys.executable, "-m", "rooflab", "run", "u1"]
+    env = {**os.environ, "PYTHONPATH": str(SHARED)}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "rooflab: The disk is full: free some space and try again."
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_streams_are_no_failure(book_folder, closed):
+    env = {**os.environ, "PYTHONPATH": str(SHARED)}
+    command = f'exec "{sys.executable}" -m rooflab run u1 {closed}'
+    assert subprocess.run(["sh", "-c", command], env=env, capture_output=True).returncode == 0
+    assert (book_folder / ".rooflab" / "run" / "s9_demo" / "u1_demo.ipynb").is_file()
