@@ -74,6 +74,8 @@ def find_python():
         if OLDEST <= version[:2] <= NEWEST and path:
             return found
         seen.append(found)
+    if wanted and not seen:
+        raise Failed(f"ROOFLAB_PYTHON is {wanted!r}, and no Python runs there: name one of 3.11, 3.12 or 3.13.")
     old = ", ".join(sorted({dotted(version) for version, _ in seen})) or "none"
     if any(OLDEST <= version[:2] <= NEWEST for version, _ in seen):
         raise Failed(f"Python {old} lacks its venv module: install it (Debian and Ubuntu: apt install python3-venv).")

@@ -235,7 +235,10 @@ def _dump(notebook: dict[str, Any]) -> str:
 def _config(root: Path) -> Any:
     from traitlets.config.loader import PyFileConfigLoader
 
-    return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+    try:
+        return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+    except (Exception, SystemExit) as error:  # whatever a script can raise
+        raise SourceError([f"nbgrader_config.py cannot be used ({type(error).__name__}: {error})."]) from None
 
 
 def _student_edition(notebook: dict[str, Any], name: str, root: Path) -> dict[str, Any]:
@@ -281,7 +284,7 @@ def main(arguments: list[str] | None = None) -> int:
         sentences = check(scripts, ROOT) + ([] if given.scripts else orphans(ROOT)) if given.check else []
         changed = [] if given.check else build(scripts, ROOT)
     except SourceError as error:
-        print("\n".join(error.problems), file=sys.stderr)
+        print("\n".join(dict.fromkeys(error.problems)), file=sys.stderr)
         return 1
     for path in changed:
         print(f"built {path.as_posix()}")

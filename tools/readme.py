@@ -11,6 +11,7 @@ A part stands between ``<!-- name -->`` and ``<!-- /name -->``.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -139,6 +140,9 @@ def generate(text: str, root: Path) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write README.md, or compare it."""
+    parser = argparse.ArgumentParser(description="Write the generated parts of README.md.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a part is out of step")
+    given = parser.parse_args(arguments)
     path = ROOT / "README.md"
     try:
         text = read_source(path, "README.md")
@@ -148,7 +152,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     if new == text:
         return 0
-    if "--check" in arguments:
+    if given.check:
         print("README.md is out of step with chapters/, labs/ or records/: run `make build`.", file=sys.stderr)
         return 1
     try:

@@ -118,7 +118,7 @@ def grade_lab(root: Path, lab: Lab, *, progress: bool = True) -> Grading:
 
     Raises:
         MissingExtra: nbgrader is not installed.
-        ValueError: the lab lacks an edition.
+        ValueError: the lab lacks an edition, or the course its configuration.
     """
     require("classroom", "nbgrader")
     if lab.path is None or lab.solution is None:
@@ -160,7 +160,12 @@ def _lay_out(course: Path, root: Path, lab: Lab) -> None:
     assert lab.path is not None
     assert lab.solution is not None
     series = lab.id.rpartition("/")[0]
-    shutil.copy(root / "nbgrader_config.py", course)
+    config = root / "nbgrader_config.py"
+    try:
+        compile(config.read_bytes(), str(config), "exec")  # nbgrader would go on without it, and look in other folders
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{config} cannot be used ({error}): restore it, with git for example.") from error
+    shutil.copy(config, course)
     editions = {
         course / "solutions" / series: lab.solution,
         course / "submitted" / _BLANK / series: lab.path,

@@ -62,6 +62,17 @@ def test_a_copied_cell_is_named_before_anything_runs(book_folder, lab, edition):
     assert grading.blank.exercises == grading.solved.exercises == ()
 
 
+@pytest.mark.parametrize("text", [None, "c = (("])
+def test_a_course_without_its_configuration_says_so(book_folder, lab, text):
+    config = book_folder / "nbgrader_config.py"
+    if text is None:
+        config.unlink()
+    else:
+        config.write_text(text)
+    with pytest.raises(ValueError, match=r"nbgrader_config\.py cannot be used .*: restore it, with git for example"):
+        grade_lab(book_folder, lab, progress=False)
+
+
 def test_what_nbgrader_cannot_grade_is_told_in_one_line(book_folder, lab):
     text = lab.solution.read_text()
     lab.solution.write_text(text.replace('"points": 2', '"point": 2'))

@@ -201,6 +201,12 @@ def test_a_full_disk_is_named_before_and_while_installing(tmp_path):
     assert "disk is full" in sentence(done)
 
 
+def test_a_python_that_is_none_is_named(tmp_path):
+    root = project(tmp_path)
+    told = sentence(bootstrap(root, ROOFLAB_PYTHON="/nowhere/python3"))
+    assert told == "ROOFLAB_PYTHON is '/nowhere/python3', and no Python runs there: name one of 3.11, 3.12 or 3.13."
+
+
 def only_on_path(folder: Path, **programs: str) -> dict[str, str]:
     """An environment whose PATH holds these programs and nothing else."""
     folder.mkdir()

@@ -267,6 +267,18 @@ def test_a_damaged_pyproject_is_one_sentence(course, text):
         build.expected_notebooks(CHAPTER, course)
 
 
+@pytest.mark.parametrize("text", [None, "c = ((", "import no_such_module", "\ud800", "exit()"])
+def test_a_configuration_that_cannot_be_used_is_one_sentence(course, text):
+    config = course / "nbgrader_config.py"
+    if text is None:
+        config.unlink()
+    else:
+        config.write_text(text, encoding="utf-8", errors="surrogatepass")
+    with pytest.raises(percent.SourceError, match=r"^nbgrader_config.py cannot be used \(") as caught:
+        build.expected_notebooks(LAB, course)
+    assert len(caught.value.problems) == 1
+
+
 def test_a_notebook_that_cannot_be_written_is_named(course, monkeypatch, capsys):
     monkeypatch.setattr(build, "ROOT", course)
     (course / "labs").write_text("a file stands here")

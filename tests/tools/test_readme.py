@@ -116,3 +116,22 @@ def test_a_damaged_notebook_of_the_book_is_passed_over(tmp_path, notebook):
         (root / place).write_text(notebook)
     text = "".join(f"<!-- {p} --><!-- /{p} -->\n" for p in PARTS)
     assert "[u1_thing](chapters/s1_first/u1_thing.ipynb)" in readme.generate(text, root)
+
+
+def test_wrong_usage_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(readme, "ROOT", small_book(tmp_path))
+    path = tmp_path / "README.md"
+    path.write_text("".join(f"<!-- {p} --><!-- /{p} -->\n" for p in PARTS))
+    before = path.read_text()
+    with pytest.raises(SystemExit):
+        readme.main(["--chek"])
+    assert path.read_text() == before
+
+
+def test_a_readme_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(readme, "ROOT", small_book(tmp_path))
+    path = tmp_path / "README.md"
+    path.write_text("".join(f"<!-- {p} --><!-- /{p} -->\n" for p in PARTS))
+    path.with_suffix(".part").mkdir()  # root may write everywhere, so a folder stands in the way
+    assert readme.main([]) == 1
+    assert capsys.readouterr().err == "README.md cannot be written: Is a directory.\n"
