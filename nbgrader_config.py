@@ -9,7 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nbconvert.preprocessors import TagRemovePreprocessor
-from nbgrader.converters import GenerateAssignment
+from nbgrader.converters import Autograde, GenerateAssignment
+from nbgrader.preprocessors import DeduplicateIds
+from nbgrader.validator import Validator
+from nbgrader.validator import read_nb as read_notebook
 
 c = get_config()  # noqa: F821  (nbgrader puts it there)
 root = Path(__file__).resolve().parent
@@ -28,6 +31,51 @@ c.TagRemovePreprocessor.enabled = True
 c.TagRemovePreprocessor.remove_cell_tags = {"solution"}
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
 c.ClearSolutions.text_stub = "YOUR ANSWER HERE"
+
+
+class LastOfTwins(DeduplicateIds):
+    """Grade the last of several copies of a cell; the others become cells without a mark.
+
+    nbgrader 0.9.6 leaves them an empty mark, takes that for one of its first version's, and stops the whole class.
+    """
+
+    def preprocess(self, nb, resources):
+        """Drop the marks that nbgrader has emptied."""
+        nb, resources = super().preprocess(nb, resources)
+        for cell in nb.cells:
+            if cell.metadata.get("nbgrader") == {}:
+                self.log.warning("Of the cells with the same id the last one is graded.")
+                del cell.metadata["nbgrader"]
+        return nb, resources
+
+
+def validate(self, filename):
+    """Name the cells that were copied with their marks, where nbgrader speaks of corrupted metadata."""
+    marked = {}
+    for cell in read_notebook(filename, as_version=4).cells:
+        marks = cell.metadata.get("nbgrader") or {}
+        if marks.get("grade") or marks.get("solution") or marks.get("locked"):
+            marked.setdefault(marks.get("grade_id"), []).append(cell)
+    told = []
+    for name, cells in marked.items():
+        if len(cells) > 1:
+            # nbgrader cuts lines after 87 characters.
+            sentence = (
+                f"The cell {name!r} is here {len(cells)} times: a copied cell keeps its mark.\n"
+                "Delete all but one of them, then validate again. Text that you want to keep\n"
+                "goes into a new cell."
+            )
+            told.append({"source": cells[-1].source.strip(), "error": sentence, "raw_error": sentence})
+    return {"failed": told} if told else Validator.validate_singles(self, filename)
+
+
+# Not configurable, so replaced, once: JupyterLab reads this file again at each press of its Validate button.
+if not hasattr(Validator, "validate_singles"):
+    Validator.validate_singles, Validator.validate = Validator.validate, validate
+
+c.Autograde.sanitize_preprocessors = [
+    LastOfTwins if each is DeduplicateIds else each for each in Autograde.sanitize_preprocessors.default()
+]
 
 # A first torch.compile takes 10 s on a quiet machine; 30 s, nbgrader's default, is too near on a busy one.
 c.Execute.timeout = 120

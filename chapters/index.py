@@ -34,7 +34,8 @@ show_device(find_device())
 # %% [markdown]
 # ## The book and your progress
 #
-# Click a title to open it. A lab's bar grows when the visible checks of an exercise pass here; run this cell again to
+# Click a title to open it. The time below it is for reading, guessing and looking at each result; a first run compiles
+# for a minute or two more. A lab's bar grows when the visible checks of an exercise pass here; run this cell again to
 # see it.
 
 # %%
@@ -52,7 +53,9 @@ book.show_map()
 # * Numbers in a unit come from this device, now. Grey points and *recorded* columns come from a reference device; the
 #   legend says which one.
 # * Close other programs while you measure. When one was disturbed, the line below it says so.
-# * Each series ends in labs. Fill the marked cells, run the checks, and press *Validate* before you hand one in.
+# * Each series ends in labs. Fill the marked cells and run the checks. Before you hand one in, press *Validate* in the
+#   toolbar. The button is there where nbgrader's extensions are: in what `make lab` opens, on Binder, in most classes,
+#   but not in Colab. Without it, restart the kernel and run all cells; no visible check may fail.
 #
 # On a terminal, `rooflab device` shows the ceilings of this device, and `rooflab run s1/u1` runs a unit from top to
 # bottom.

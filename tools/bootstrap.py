@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 
+import children
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 STAMP = os.path.join(VENV, ".ready")
@@ -72,6 +74,8 @@ def find_python():
         if OLDEST <= version[:2] <= NEWEST and path:
             return found
         seen.append(found)
+    if wanted and not seen:
+        raise Failed(f"ROOFLAB_PYTHON is {wanted!r}, and no Python runs there: name one of 3.11, 3.12 or 3.13.")
     old = ", ".join(sorted({dotted(version) for version, _ in seen})) or "none"
     if any(OLDEST <= version[:2] <= NEWEST for version, _ in seen):
         raise Failed(f"Python {old} lacks its venv module: install it (Debian and Ubuntu: apt install python3-venv).")
@@ -94,7 +98,7 @@ def fingerprint(version):
 def stamped():
     """Return the stamp's (fingerprint, version), or None when there is none to trust: none, or of another folder."""
     try:
-        with open(STAMP) as file:
+        with open(STAMP, encoding="utf-8", errors="surrogateescape") as file:
             digest, version, root = file.read().rstrip("\n").split(" ", 2)
         if root != ROOT:
             return None
@@ -113,7 +117,7 @@ def is_ready():
 
 def pins():
     """Return the number of packages that the lock names."""
-    with open(os.path.join(ROOT, "requirements.lock")) as file:
+    with open(os.path.join(ROOT, "requirements.lock"), encoding="utf-8") as file:
         return sum(1 for line in file if "==" in line and not line.startswith("#"))
 
 
@@ -149,7 +153,7 @@ def progress(total, began, fetched, last):
 def follow(process, total, began, position):
     """Show pip's progress, read from its log, until it ends."""
     fetched, last = set(), ""
-    with open(LOG, errors="replace") as log:
+    with open(LOG, encoding="utf-8", errors="replace") as log:
         log.seek(position)
         while True:
             ended = process.poll() is not None
@@ -169,24 +173,22 @@ def follow(process, total, began, position):
 
 def run(arguments, total, began):
     """Run pip in the new environment; its words go to the log."""
-    command = [os.path.join(VENV, "bin", "python"), "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
+    options = ["--no-input", "--progress-bar", "off"]
+    if os.environ.get("PIP_RETRIES", "").strip() == "0":
+        options += ["--retries", "1"]  # pip names the network as the cause only when it tries again
+    python = os.path.join(VENV, "bin", "python")
     with open(LOG, "a") as log:
         position = log.tell()
         log.flush()
-        process = subprocess.Popen(command + arguments, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-        try:
+        with children.module(python, ["pip", "install", *options, *arguments], cwd=ROOT, stdout=log) as process:
             follow(process, total, began, position)
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
     if process.returncode:
         explain(position)
 
 
 def explain(position):
     """Turn pip's failure into one sentence, with the last lines of its log where the cause is not a known one."""
-    with open(LOG, errors="replace") as log:
+    with open(LOG, encoding="utf-8", errors="replace") as log:
         log.seek(position)
         text = log.read()
     for pattern, sentence in CAUSES:
@@ -206,14 +208,14 @@ def clear():
 
 def stamp(text):
     """Say that the environment is finished; the stamp is there whole or not at all."""
-    with open(STAMP + ".part", "w") as file:
+    with open(STAMP + ".part", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
     os.replace(STAMP + ".part", STAMP)
 
 
 def began_to_change():
     """Whether pip came so far as to change packages, by its log."""
-    with open(LOG, errors="replace") as log:
+    with open(LOG, encoding="utf-8", errors="replace") as log:
         return "Installing collected packages" in log.read()
 
 
@@ -223,7 +225,7 @@ def build(version, python):
     total = pins()
     known, old = stamped(), None
     if known is not None and known[1] == version and os.access(os.path.join(VENV, "bin", "pip"), os.X_OK):
-        with open(STAMP) as file:
+        with open(STAMP, encoding="utf-8", errors="surrogateescape") as file:
             old = file.read()
         os.unlink(STAMP)
         print("Bringing .venv up to date with requirements.lock")
@@ -238,12 +240,13 @@ def build(version, python):
             print(f"Note: the path {ROOT!r} has a space in it; torch.compile cannot build C++ there, all else works.")
         print(f"Making .venv with Python {dotted(version)} ({total} packages, once; log: {LOG})")
         show("[0:00] creating the environment")
-        made = subprocess.run([python, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        with children.module(python, ["venv", VENV], cwd=ROOT, stdout=subprocess.PIPE) as made:
+            said = made.stdout.read()
         if made.returncode:
-            raise Failed("Creating .venv failed: " + made.stdout.decode(errors="replace").strip()[-400:])
+            raise Failed("Creating .venv failed: " + said.decode(errors="replace").strip()[-400:])
     try:
         run(["-r", "requirements.lock"], total, began)
-    except Failed:
+    except (Failed, KeyboardInterrupt):
         # pip fetches everything before it changes anything: without a network the old environment is still whole.
         if old is not None and not began_to_change():
             stamp(old)
@@ -259,6 +262,7 @@ def main():
     """Return 0 with an environment that is ready, 1 after one sentence that says why there is none."""
     if is_ready():
         return 0
+    children.stop_on_signals()
     try:
         # Two makes at once: the second waits, and finds the work done.
         with open(os.path.abspath(__file__)) as lock:
@@ -271,9 +275,9 @@ def main():
     except Failed as reason:
         sys.stderr.write(f"\n{reason}\n" if sys.stdout.isatty() else f"{reason}\n")
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         sys.stderr.write("\nStopped. The next make starts over.\n")
-        return 130
+        return 128 + stopped.args[0]
     except OSError as reason:
         if reason.errno == 28:
             sys.stderr.write(f"The disk is full: free about {NEEDED_GB} GB and run it again.\n")

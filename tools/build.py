@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import tomllib
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_cells import SOLUTION, instructor_cells
-from percent import Cell, SourceError, for_readers, parse, syntax_error
+from percent import Cell, SourceError, for_readers, parse, read_source, syntax_error, with_online_links
 
 __all__ = ["answered", "build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
 
@@ -77,12 +78,12 @@ def expected_notebooks(script: Path, root: Path = ROOT) -> dict[Path, str]:
         SourceError: with one sentence for each thing to mend in the script.
     """
     name = script.as_posix()
-    cells = parse((root / script).read_text(encoding="utf-8"), name)
+    cells = parse(read_source(root / script, name), name)
     beside = script.with_suffix(".ipynb")
     lab = script.parts[0] == "solutions"
     # Both editions of a lab link to the student edition.
     linked = Path("labs", *beside.parts[1:]) if lab else beside
-    cells = _fill_links(cells, name, links(root, linked))
+    cells = _fill_links(cells, name, links(root, linked), linked.parent.as_posix())
     problems = [
         f"{name}:{cell.line}: the code cell is no valid Python ({error})."
         for cell in cells
@@ -108,8 +109,13 @@ def build(scripts: list[Path], root: Path = ROOT) -> list[Path]:
         problems.append(f"{path.as_posix()} holds answers and was not overwritten: move it away, then build again.")
     changed = [(path, text) for path, text in changed if not answered(root / path)]
     for path, text in changed:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8", newline="\n")
+        try:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            part = (root / path).with_suffix(".part")
+            part.write_text(text, encoding="utf-8", newline="\n")
+            part.replace(root / path)
+        except OSError as error:
+            problems.append(f"{path.as_posix()} cannot be written: {error.strerror}.")
     if problems:
         raise SourceError(problems)
     return [path for path, _ in changed]
@@ -132,10 +138,9 @@ def answered(path: Path) -> bool:
         return False
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError, TypeError):
+        sources = ["".join(cell["source"]) for cell in cells if cell["metadata"].get("nbgrader", {}).get("solution")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-    sources = ["".join(cell.get("source", "")) for cell in cells
-               if cell.get("metadata", {}).get("nbgrader", {}).get("solution")]  # fmt: skip
     return any(not any(stub in source for stub in _STUBS) for source in sources)
 
 
@@ -165,18 +170,23 @@ def _pairs(scripts: list[Path], root: Path) -> tuple[list[tuple[Path, Path, str]
 
 def links(root: Path, notebook: Path) -> dict[str, str]:
     """Return the addresses of the repository and of ``notebook`` in it, as [tool.rooflab] of pyproject.toml says."""
-    place = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["rooflab"]
-    owner, repository, branch = place["owner"], place["repository"], place["branch"]
+    try:
+        place = tomllib.loads(read_source(root / "pyproject.toml", "pyproject.toml"))["tool"]["rooflab"]
+        owner, repository, branch = place["owner"], place["repository"], place["branch"]
+    except (tomllib.TOMLDecodeError, LookupError, TypeError) as error:
+        expected = "expected owner, repository and branch in [tool.rooflab]"
+        raise SourceError([f"pyproject.toml: {expected}, found {type(error).__name__}: {error}."]) from None
     path = notebook.as_posix()
     return {
         "repository_url": f"https://github.com/{owner}/{repository}",
+        "files_url": f"https://github.com/{owner}/{repository}/blob/{branch}",
         "install_url": f"git+https://github.com/{owner}/{repository}@{branch}",
         "colab_url": f"https://colab.research.google.com/github/{owner}/{repository}/blob/{branch}/{path}",
         "binder_url": f"https://mybinder.org/v2/gh/{owner}/{repository}/{branch}?urlpath=lab/tree/{path}",
     }
 
 
-def _fill_links(cells: list[Cell], name: str, links: dict[str, str]) -> list[Cell]:
+def _fill_links(cells: list[Cell], name: str, links: dict[str, str], folder: str) -> list[Cell]:
     unknown = [
         f"{name}:{cell.line}: unknown link {{{{ {key} }}}}; expected one of {', '.join(sorted(links))}."
         for cell in cells
@@ -186,7 +196,11 @@ def _fill_links(cells: list[Cell], name: str, links: dict[str, str]) -> list[Cel
     if unknown:
         raise SourceError(unknown)
     filled = [replace(cell, source=_PLACEHOLDER.sub(lambda match: links[match[1]], cell.source)) for cell in cells]
-    return [replace(cell, source=for_readers(cell.source)) if cell.kind == "code" else cell for cell in filled]
+    return [
+        replace(cell, source=for_readers(cell.source) if cell.kind == "code"
+                else with_online_links(cell.source, folder, links["files_url"]))
+        for cell in filled
+    ]  # fmt: skip
 
 
 def _chapter_cells(cells: list[Cell], name: str) -> list[dict[str, Any]]:
@@ -221,7 +235,10 @@ def _dump(notebook: dict[str, Any]) -> str:
 def _config(root: Path) -> Any:
     from traitlets.config.loader import PyFileConfigLoader
 
-    return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+    try:
+        return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+    except (Exception, SystemExit) as error:  # whatever a script can raise
+        raise SourceError([f"nbgrader_config.py cannot be used ({type(error).__name__}: {error})."]) from None
 
 
 def _student_edition(notebook: dict[str, Any], name: str, root: Path) -> dict[str, Any]:
@@ -250,7 +267,7 @@ def _student_edition(notebook: dict[str, Any], name: str, root: Path) -> dict[st
 
 
 def _read(path: Path) -> str | None:
-    return path.read_bytes().decode("utf-8") if path.exists() else None
+    return path.read_bytes().decode("utf-8", errors="replace") if path.is_file() else None
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -261,13 +278,13 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         every = sources(ROOT)
-        scripts = [path.resolve().relative_to(ROOT) for path in given.scripts] or every
+        scripts = [Path(os.path.relpath(path.resolve(), ROOT)) for path in given.scripts] or every
         if strangers := [path for path in scripts if path not in every]:
             raise SourceError([f"{path.as_posix()}: no script of a notebook is there." for path in strangers])
         sentences = check(scripts, ROOT) + ([] if given.scripts else orphans(ROOT)) if given.check else []
         changed = [] if given.check else build(scripts, ROOT)
     except SourceError as error:
-        print("\n".join(error.problems), file=sys.stderr)
+        print("\n".join(dict.fromkeys(error.problems)), file=sys.stderr)
         return 1
     for path in changed:
         print(f"built {path.as_posix()}")

@@ -7,14 +7,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import children
+
 ROOT = Path(__file__).resolve().parent.parent
+
+RUNNING: set[subprocess.Popen[str]] = set()
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,22 @@ PARTS = (
 def run(part: Part) -> tuple[Part, int, float, str]:
     """Run one part; its output is kept, and shown only when it fails."""
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, *part.command], cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    return part, done.returncode, time.perf_counter() - began, done.stdout.strip()
+    with subprocess.Popen(
+        [sys.executable, *part.command], cwd=ROOT, env=os.environ | {"PYTHONUTF8": "1"}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", start_new_session=True,
+    ) as process:  # fmt: skip
+        RUNNING.add(process)
+        output, _ = process.communicate()
+    RUNNING.discard(process)
+    return part, process.returncode, time.perf_counter() - began, output.strip()
+
+
+def stop(pool: ThreadPoolExecutor) -> None:
+    """End what runs, each part with all that it started, and begin no other."""
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in list(RUNNING):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def main() -> int:
@@ -52,11 +69,15 @@ def main() -> int:
     began = time.perf_counter()
     failures = []
     with ThreadPoolExecutor(max(2, (os.cpu_count() or 2) - 1)) as pool:
-        for future in as_completed([pool.submit(run, part) for part in PARTS]):
-            part, code, seconds, output = future.result()
-            print(f"{'ok  ' if code == 0 else 'FAIL'}  {seconds:5.1f} s  {part.name}", flush=True)
-            if code:
-                failures.append((part, output))
+        try:
+            for future in as_completed([pool.submit(run, part) for part in PARTS]):
+                part, code, seconds, output = future.result()
+                print(f"{'ok  ' if code == 0 else 'FAIL'}  {seconds:5.1f} s  {part.name}", flush=True)
+                if code:
+                    failures.append((part, output))
+        except (KeyboardInterrupt, BrokenPipeError):  # Ctrl-C, SIGTERM; or `head` has read enough
+            stop(pool)
+            raise
     for part, output in failures:
         print(f"\n--- {part.name}" + (f" (mend it with: {part.remedy})" if part.remedy else "") + f"\n{output}")
     verdict = "all in order" if not failures else f"{len(failures)} of {len(PARTS)} parts failed"
@@ -64,5 +85,18 @@ def main() -> int:
     return 1 if failures else 0
 
 
+def command_line() -> int:
+    """Return the exit status; Ctrl-C, SIGTERM and a reader that has read enough end it without a trace."""
+    children.stop_on_signals()
+    try:
+        return main()
+    except KeyboardInterrupt as stopped:
+        print("Stopped.", file=sys.stderr)
+        return 128 + int(stopped.args[0])
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line())

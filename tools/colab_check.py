@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -123,6 +124,12 @@ def main() -> int:
     parser.add_argument("--live", action="store_true", help="make the widgets, as for a reader who is there")
     parser.add_argument("--keep", action="store_true", help="use the environment of the last time")
     given = parser.parse_args()
+    if missing := [str(path) for path in given.notebooks if not path.is_file()]:
+        parser.error(f"there is no notebook {', '.join(missing)}")
+    if not given.keep and shutil.which(given.python) is None:
+        parser.error(f"there is no {given.python} here: name a Python 3.13 with --python")
+    if given.keep and not (VENV / "bin" / "python").exists():
+        parser.error(f"there is no environment of a last time in {VENV}: leave --keep out")
     if not given.keep:
         make_environment(given.python, torch=given.torch)
         install_project()

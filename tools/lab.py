@@ -51,6 +51,8 @@ def main(options: Sequence[str]) -> None:
     if move_out_of_home(os.environ, Path.home(), kept):
         print(f"Your home folder cannot be written; Jupyter keeps its files in {kept}.")
     words = command(options, root=hasattr(os, "getuid") and os.getuid() == 0)
+    if not os.access(words[0], os.X_OK):
+        sys.exit(f"JupyterLab is not installed beside {sys.executable}: use `make lab`, or pip install -e '.[lab]'.")
     os.execv(words[0], words)
 
 

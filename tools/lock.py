@@ -68,8 +68,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         binaries = Path(folder) / "bin"
-        subprocess.run([binaries / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)
-        pins, cuda = split(resolve(binaries / "uv"))
+        try:
+            subprocess.run([binaries / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)
+            pins, cuda = split(resolve(binaries / "uv"))
+        except subprocess.CalledProcessError as error:
+            print(f"The locks are as they were: {Path(error.cmd[0]).name} failed, see above.", file=sys.stderr)
+            return 1
     (ROOT / "requirements.lock").write_text(HEAD + "\n".join(pins) + "\n", encoding="utf-8")
     (ROOT / "requirements-cuda.lock").write_text(HEAD_CUDA + "\n".join(cuda) + "\n", encoding="utf-8")
     print(f"requirements.lock: {len(pins)} packages; requirements-cuda.lock: {len(cuda)}")

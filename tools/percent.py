@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import ast
 import json
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["Cell", "SourceError", "for_readers", "parse", "syntax_error"]
+__all__ = ["Cell", "SourceError", "for_readers", "parse", "read_source", "syntax_error", "with_online_links"]
 
 _MARKER = re.compile(r"# %%(?: (?P<markdown>\[markdown\]))?(?P<rest>(?: .*)?)$")
 _ALMOST_MARKER = re.compile(r"#\s*%%(?![a-zA-Z])")
@@ -27,6 +29,8 @@ _OPTION = re.compile(r'\s+(?P<key>[a-z_]+)=(?P<value>"[^"]*"|\[[^\]]*\]|[-+0-9.e
 _MAGIC = re.compile(r"^(?P<indent>\s*)# (?P<magic>%{1,2}[a-zA-Z]|!\s*[a-zA-Z./~$])")
 # Notes to the formatter and the linter, at the end of a line: no reader's business.
 _LINTING = re.compile(r"\s*# (?:fmt: (?:skip|on|off)|noqa(?:: [A-Z0-9, ]+)?)$")
+# A relative link to a notebook; one that leads out has a colon in it.
+_NOTEBOOK_LINK = re.compile(r"(?<!\\)\]\((?P<path>[^)\s:]+\.ipynb)(?:#[^)\s]*)?\)")
 _BARE_MAGIC = re.compile(r"^(?P<indent>\s*)(%{1,2}[a-zA-Z]|!).*")
 
 
@@ -46,6 +50,27 @@ class Cell:
     source: str
     options: Mapping[str, object]
     line: int
+
+
+def read_source(path: Path, name: str) -> str:
+    """Read a script.
+
+    Raises:
+        SourceError: it cannot be read, or is not plain UTF-8.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        found = f"byte 0x{error.object[error.start]:02x}"
+        raise SourceError([f"{name}:{line}: expected UTF-8, found {found}: save the file as UTF-8."]) from None
+    except OSError as error:
+        raise SourceError([f"{name}: it cannot be read ({error.strerror})."]) from None
+    for character, called in (("\ufeff", "a byte order mark (U+FEFF)"), ("\0", "a null character (U+0000)")):
+        if character in text:
+            line = text[: text.index(character)].count("\n") + 1
+            raise SourceError([f"{name}:{line}: found {called}: save the file as UTF-8 without it."])
+    return text.replace("\r\n", "\n")
 
 
 def parse(text: str, name: str) -> list[Cell]:
@@ -82,6 +107,20 @@ def parse(text: str, name: str) -> list[Cell]:
     if problems:
         raise SourceError(problems)
     return cells
+
+
+def with_online_links(source: str, folder: str, files_url: str) -> str:
+    """Markdown whose links to notebooks beside it lead somewhere also when the notebook was opened alone.
+
+    >>> with_online_links("See [unit 2](u2_roofline.ipynb).", "chapters/s1", "https://host/blob/main")
+    'See [unit 2](u2_roofline.ipynb) ([online](https://host/blob/main/chapters/s1/u2_roofline.ipynb)).'
+    """
+
+    def both(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(folder, link["path"]))
+        return f"{link[0]} ([online]({files_url}/{path}))"
+
+    return _NOTEBOOK_LINK.sub(both, source)
 
 
 def for_readers(source: str) -> str:

@@ -11,6 +11,7 @@ A part stands between ``<!-- name -->`` and ``<!-- /name -->``.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from build import links
+from percent import SourceError, read_source
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "shared"))
@@ -29,7 +31,11 @@ from rooflab.book import Book, Lab, Unit, open_book  # noqa: E402
 _VERSIONS = ("torch", "triton", "jax", "cuda", "python")
 
 
-class PartMissing(LookupError):
+class Damaged(Exception):
+    """A file from which the README is made is not as it should be; the message names it and says what to do."""
+
+
+class PartMissing(Damaged):
     """README.md lacks the two comments between which a generated part stands."""
 
 
@@ -97,9 +103,31 @@ def hardware(records: Sequence[Mapping[str, Any]]) -> str:
     return table(head, rows, empty="Nothing is recorded yet: `make record` does it.")
 
 
+def read_records(root: Path) -> list[Mapping[str, Any]]:
+    """Return every record under ``records/``.
+
+    Raises:
+        Damaged: one of them is not what `make record` writes.
+    """
+    records = []
+    for path in sorted(root.glob("records/*/*.json")):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            texts = (record["device"]["name"], record["device"]["kind"], *map(record.get, ("unit", "date", "commit")))
+            if not all(isinstance(text, str) for text in texts) or not isinstance(record["versions"], dict):
+                raise TypeError("a name, a date or the versions are missing")
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise Damaged(
+                f"{path.relative_to(root).as_posix()} is no record ({type(error).__name__}: {error}): measure it again "
+                "with `make record`, or take it out."
+            ) from None
+        records.append(record)
+    return records
+
+
 def generate(text: str, root: Path) -> str:
     """Return README.md with its generated parts as the book and the records say."""
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(root.glob("records/*/*.json"))]
+    records = read_records(root)
     for part, content in {
         "badges": badges(root),
         "install": install(root),
@@ -112,19 +140,28 @@ def generate(text: str, root: Path) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write README.md, or compare it."""
+    parser = argparse.ArgumentParser(description="Write the generated parts of README.md.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a part is out of step")
+    given = parser.parse_args(arguments)
     path = ROOT / "README.md"
-    text = path.read_text(encoding="utf-8")
     try:
+        text = read_source(path, "README.md")
         new = generate(text, ROOT)
-    except PartMissing as problem:
+    except (Damaged, SourceError) as problem:
         print(problem, file=sys.stderr)
         return 1
     if new == text:
         return 0
-    if "--check" in arguments:
+    if given.check:
         print("README.md is out of step with chapters/, labs/ or records/: run `make build`.", file=sys.stderr)
         return 1
-    path.write_text(new, encoding="utf-8")
+    try:
+        part = path.with_suffix(".part")
+        part.write_text(new, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        print(f"README.md cannot be written: {error.strerror}.", file=sys.stderr)
+        return 1
     print("wrote README.md")
     return 0
 

@@ -31,8 +31,8 @@ def install(packages: list[str]) -> str:
     commands = (["apt-get", "update", "-q"], ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages])
     for command in commands:
         done = subprocess.run(
-            command, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            encoding="utf-8", errors="replace",
         )  # fmt: skip
     return "" if done.returncode == 0 else " / ".join(done.stdout.strip().splitlines()[-3:])
 

@@ -39,7 +39,7 @@ from typing import Any
 
 from build import ROOT, expected_notebooks, sources
 from lab_cells import DEMO, SOLUTION
-from percent import SourceError, parse
+from percent import SourceError, parse, read_source, syntax_error
 
 __all__ = ["Lab", "Variant", "complaints", "load", "lost", "read_variant", "score", "score_all"]
 
@@ -74,6 +74,8 @@ class Variant:
 
 def load(script: Path, root: Path = ROOT) -> Lab:
     """Build both editions of the lab ``script`` (relative to ``root``) in memory."""
+    if script.parts[0] != "solutions":
+        raise SourceError([f"{script.as_posix()} is no lab; expected solutions/<series>/lab<number>_<topic>.py."])
     instructor, student = (
         [{**cell, "source": "".join(cell["source"])} for cell in json.loads(text)["cells"]]
         for text in expected_notebooks(script, root).values()
@@ -87,10 +89,15 @@ def read_variant(path: Path, exercises: Mapping[str, str]) -> Variant:
     Raises:
         SourceError: with one sentence for what the file lacks.
     """
-    text = path.read_text(encoding="utf-8")
+    text = read_source(path, path.name)
     head, mark, rest = text.partition("\n# %%")
     cells = parse("\n" * head.count("\n") + mark + rest, path.name)
-    doc = ast.get_docstring(ast.parse(head)) or ""
+    try:
+        doc = ast.get_docstring(ast.parse(head)) or ""
+    except SyntaxError as error:
+        raise SourceError([f"{path.name}:{error.lineno}: its head is no valid Python ({error.msg})."]) from None
+    if wrong := [error for cell in cells if (error := syntax_error(cell.source))]:
+        raise SourceError([f"{path.name}: an answer that is no valid Python proves nothing ({wrong[0]})."])
     answers = {str(cell.options.get("exercise")): cell.source for cell in cells}
     target = next(iter(answers), None) if path.stem.startswith("wrong_") else None
     if not doc.strip() or "\n" in doc:
@@ -253,7 +260,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="Score the kept answers of the labs.")
     parser.add_argument("--json", action="store_true", help="print the scores only")
-    parser.add_argument("--times", type=int, default=1, help="score everything so many times (default: once)")
+    parser.add_argument("--times", type=int, default=1, choices=range(1, 1001), metavar="N", help="score all N times")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this answer, such as solved; repeatable")
     parser.add_argument("--root", type=Path, default=ROOT, help="the course (default: this one)")
     parser.add_argument("scripts", nargs="*", type=Path, help="labs, relative to the course (default: all)")
@@ -261,7 +268,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("MPLBACKEND", "agg")
     os.environ |= {"NBGRADER_EXECUTION": "autograde", "ROOFLAB_HEADLESS": "1"}
     every: dict[str, dict[str, Scores]] = {}
-    failures = []
+    failures: list[str] = []
     try:
         root = given.root.resolve()
         for script in given.scripts or [path for path in sources(root) if path.parts[0] == "solutions"]:
@@ -271,6 +278,10 @@ def main(arguments: list[str] | None = None) -> int:
             for _ in range(given.times):
                 every[lab.name] = score_all(lab, variants)
                 failures += [f"{lab.name}: {told}" for v in variants for told in complaints(v, every[lab.name][v.name])]
+        if not any(every.values()):  # nothing that could be wrong is no proof that all is right
+            raise SourceError(
+                [f"No answer was scored: {root} has no lab, or none of its answers bears the name given."]
+            )
     except SourceError as error:
         print("\n".join(error.problems), file=sys.stderr)
         return 1

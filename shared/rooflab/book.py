@@ -19,6 +19,8 @@ from typing import Any
 
 __all__ = ["Book", "Exercise", "Lab", "Series", "Unit", "UnknownUnit", "find", "find_root", "open_book", "show_map"]
 
+# A reader of English prose in a foreign subject; guess, run, look at the figure.
+_WORDS_A_MINUTE, _MINUTES_A_CELL = 200, 1
 _CHECK = re.compile(r"-(check|hidden)-\d+$")
 
 
@@ -38,12 +40,13 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Unit:
-    """One chapter notebook: its place in the book, its title, the one question it asks, its file."""
+    """One chapter notebook: its place in the book, its title, the one question it asks, its file, its time in words."""
 
     id: str
     title: str
     question: str = ""
     path: Path | None = None
+    duration: str = ""
 
     @property
     def name(self) -> str:
@@ -124,7 +127,7 @@ def open_book(root: Path | None = None) -> Book:
 
 
 def _series(root: Path, name: str) -> Series | None:
-    units = tuple(Unit(f"{name}/{p.stem}", *_title(_cells(p), p.stem), p) for p in _notebooks(root / "chapters" / name))
+    units = tuple(_unit(name, path) for path in _notebooks(root / "chapters" / name))
     labs = tuple(_lab(root, name, path) for path in _notebooks(root / "labs" / name))
     return Series(name, units, labs) if units or labs else None
 
@@ -146,9 +149,16 @@ def _cells(path: Path) -> list[dict[str, Any]]:
     return [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
 
 
+def _marks(cell: dict[str, Any]) -> dict[str, Any]:
+    """The marks of nbgrader on a cell; none where they are damaged."""
+    metadata = cell.get("metadata")
+    marks = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    return marks if isinstance(marks, dict) and isinstance(marks.get("grade_id"), str) else {}
+
+
 def _text(cell: dict[str, Any]) -> str:
     source = cell.get("source", "")
-    return source if isinstance(source, str) else "".join(source)
+    return source if isinstance(source, str) else "".join(map(str, source)) if isinstance(source, list) else ""
 
 
 def _title(cells: list[dict[str, Any]], default: str) -> tuple[str, str]:
@@ -164,6 +174,21 @@ def _title(cells: list[dict[str, Any]], default: str) -> tuple[str, str]:
     return title, " ".join(sentences[first_of_it : last + 1]) if last >= 0 else ""
 
 
+def _duration(cells: list[dict[str, Any]]) -> str:
+    """What the text allows ("Allow two hours."), else the time to read it and to run and look at each code cell."""
+    text = " ".join(" ".join(_text(cell) for cell in cells if cell.get("cell_type") == "markdown").split())
+    if allowed := re.search(r"\bAllow ((?:[\w-]+ ){1,3}(?:hours?|minutes))\b", text):
+        return allowed[1]
+    code = sum(cell.get("cell_type") == "code" for cell in cells)
+    minutes = len(text.split()) / _WORDS_A_MINUTE + code * _MINUTES_A_CELL
+    return f"about {max(1, round(minutes / 5)) * 5} minutes" if cells else ""
+
+
+def _unit(series: str, path: Path) -> Unit:
+    cells = _cells(path)
+    return Unit(f"{series}/{path.stem}", *_title(cells, path.stem), path, _duration(cells))
+
+
 def _lab(root: Path, series: str, path: Path) -> Lab:
     cells = _cells(path)
     solution = root / "solutions" / series / path.name
@@ -171,6 +196,7 @@ def _lab(root: Path, series: str, path: Path) -> Lab:
         f"{series}/{path.stem}",
         *_title(cells, path.stem),
         path,
+        _duration(cells),
         solution=solution if solution.is_file() else None,
         exercises=tuple(_exercises(cells)),
     )
@@ -183,12 +209,13 @@ def _exercises(cells: list[dict[str, Any]]) -> Iterator[Exercise]:
     for cell in cells:
         if cell.get("cell_type") == "markdown":
             heading = next((line.lstrip("# ") for line in _text(cell).splitlines() if line.startswith("#")), heading)
-        meta = cell.get("metadata", {}).get("nbgrader", {})
+        meta = _marks(cell)
         if not (meta.get("solution") or meta.get("grade")):
             continue
         name = _CHECK.sub("", meta["grade_id"])
         old = found.get(name) or Exercise(name, heading or name, 0, written=cell.get("cell_type") == "markdown")
-        points = meta.get("points", 0) if meta.get("grade") else 0
+        points = meta.get("points") if meta.get("grade") else 0
+        points = points if isinstance(points, int | float) else 0
         found[name] = Exercise(name, old.title, old.points + points, old.written)
     yield from found.values()
 

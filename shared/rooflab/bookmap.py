@@ -47,12 +47,16 @@ def render_text(book: Book, done: Progress) -> str:
     lines = []
     for series in book.series:
         lines += ["", series.title]
-        lines += [f"  {unit.id:<{width}}  {unit.title}" for unit in series.units]
+        lines += [f"  {unit.id:<{width}}  {unit.title}{_in_words(unit)}" for unit in series.units]
         for lab in series.labs:
             n, m = len(passed(lab, done)), len(_checked(lab))
             bar = ("#" * (_BAR * n // m)).ljust(_BAR, ".") if m else ""
-            lines.append(f"  {lab.id:<{width}}  {lab.title}, {lab.points:g} points  [{bar}] {n} of {m}")
+            lines.append(f"  {lab.id:<{width}}  {lab.title}, {lab.points:g} points{_in_words(lab)}  [{bar}] {n} of {m}")
     return "\n".join(lines).strip() or "The book has no units yet: run `make build`."
+
+
+def _in_words(unit: Unit) -> str:
+    return f" ({unit.duration})" if unit.duration else ""
 
 
 def render_html(book: Book, done: Progress, *, base: Path) -> str:
@@ -84,9 +88,10 @@ def _link(unit: Unit, base: Path) -> str:
     number = unit.name.partition("_")[0].lstrip("ulab")
     title = re.sub(r"^Lab( \d+)?: ", "", unit.title)
     label = f"{kind}{number} · {escape(title)}"
-    if unit.path is None:
-        return label
-    return f'<a href="{quote(Path(os.path.relpath(unit.path, base)).as_posix())}">{label}</a>'
+    if unit.path is not None:
+        label = f'<a href="{quote(Path(os.path.relpath(unit.path, base)).as_posix())}">{label}</a>'
+    duration = f'<br><span style="{_QUIET}">{escape(unit.duration)}</span>' if unit.duration else ""
+    return label + duration
 
 
 def _lab_progress(lab: Lab, done: Progress) -> str:

@@ -23,8 +23,8 @@ from .shortage import clear_shortage
 
 __all__ = ["copy_size", "matmul_call", "matmul_rate", "matmul_size", "measured_ceilings"]
 
-# Formats that this device might multiply, fastest last so that the clocks are warm when they matter most.
 DISTURBED = 0.5  # p20 to p80 as a share of the median: more than a device left alone shows
+# Formats that this device might multiply, fastest last so that the clocks are warm when they matter most.
 FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8")
 
 

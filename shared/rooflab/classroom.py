@@ -17,15 +17,17 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 from .book import Exercise, Lab
+from .execute import read_notebook
 from .extras import require
 from .progress import Progress
+from .scratch import scratch_folder
+from .stopping import kill_tree
 
 __all__ = ["ExerciseScore", "Grade", "Grading", "grade_lab"]
 
@@ -34,7 +36,10 @@ _BLANK, _SOLVED = "blank", "solved"
 
 # What `nbgrader generate_assignment` and `nbgrader autograde` do, in one process: its imports alone take two seconds.
 _DRIVER = """
-import sys
+import os, sys, threading
+# The pipe closes when the one who asked has ended, also by SIGKILL; kernels watch their parent by themselves.
+threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
+
 from nbgrader.apps import NbGrader, NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
@@ -113,15 +118,16 @@ def grade_lab(root: Path, lab: Lab, *, progress: bool = True) -> Grading:
 
     Raises:
         MissingExtra: nbgrader is not installed.
-        ValueError: the lab lacks an edition.
+        ValueError: the lab lacks an edition, or the course its configuration.
     """
     require("classroom", "nbgrader")
     if lab.path is None or lab.solution is None:
         raise ValueError(f"{lab.id} lacks an edition: build both with `make build`.")
+    if doubled := _doubled(lab.path) or _doubled(lab.solution):
+        return Grading(lab.id, Grade(_BLANK, ()), Grade(_SOLVED, ()), 0.0, doubled)
     bar = Progress(f"grading {lab.name}", 3, unit="step") if progress else None
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="rooflab-course-", ignore_cleanup_errors=True) as folder:
-        course = Path(folder)
+    with scratch_folder("course") as course:
         _lay_out(course, root, lab)
         error = _nbgrader(course, lab.id.rpartition("/")[0], bar)
         grades = {who: Grade(who, () if error else _scores(course, lab, who)) for who in (_BLANK, _SOLVED)}
@@ -131,12 +137,35 @@ def grade_lab(root: Path, lab: Lab, *, progress: bool = True) -> Grading:
     return grading
 
 
+def _doubled(path: Path) -> str:
+    """Which cells of a notebook bear the same mark, in one sentence; empty when none do.
+
+    Whoever copies a cell copies its mark; nbgrader then says that its metadata may be corrupted.
+    """
+    places: dict[str, list[int]] = {}
+    for number, cell in enumerate(read_notebook(path).cells, 1):
+        marks = cell.metadata.get("nbgrader") or {}
+        if marks.get("grade") or marks.get("solution") or marks.get("locked"):
+            places.setdefault(str(marks.get("grade_id")), []).append(number)
+    for name, numbers in places.items():
+        if len(numbers) > 1:
+            *most, last = map(str, numbers)
+            which = f"cells {', '.join(most)} and {last} of {path}"
+            return f"{which} bear the same mark {name!r}, as copied cells do: delete all but one of them"
+    return ""
+
+
 def _lay_out(course: Path, root: Path, lab: Lab) -> None:
     """A course with one assignment, two submissions, and a kernel that is the running interpreter."""
     assert lab.path is not None
     assert lab.solution is not None
     series = lab.id.rpartition("/")[0]
-    shutil.copy(root / "nbgrader_config.py", course)
+    config = root / "nbgrader_config.py"
+    try:
+        compile(config.read_bytes(), str(config), "exec")  # nbgrader would go on without it, and look in other folders
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{config} cannot be used ({error}): restore it, with git for example.") from error
+    shutil.copy(config, course)
     editions = {
         course / "solutions" / series: lab.solution,
         course / "submitted" / _BLANK / series: lab.path,
@@ -149,7 +178,7 @@ def _lay_out(course: Path, root: Path, lab: Lab) -> None:
     kernel.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": "Python 3", "language": "python"}
-    (kernel / "kernel.json").write_text(json.dumps(spec))
+    (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
 
 
 def _environment(course: Path) -> dict[str, str]:
@@ -162,6 +191,7 @@ def _environment(course: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")])),
         "PYTHONWARNINGS": "ignore",
+        "PYTHONUTF8": "1",
         "JUPYTER_PATH": jupyter,
         "JUPYTER_CONFIG_DIR": jupyter,
         "JUPYTER_DATA_DIR": jupyter,
@@ -180,7 +210,8 @@ def _nbgrader(course: Path, series: str, bar: Progress | None) -> str:
             [sys.executable, "-c", _DRIVER, series, _BLANK, _SOLVED],
             cwd=course,
             env=_environment(course),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
             stdout=out,
             stderr=subprocess.STDOUT,
         )
@@ -189,15 +220,20 @@ def _nbgrader(course: Path, series: str, bar: Progress | None) -> str:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.2)
                 if bar is not None:
-                    bar.step(max(1, len(re.findall("^step", log.read_text(errors="replace"), re.M))))
+                    bar.step(max(1, len(re.findall("^step", log.read_text(encoding="utf-8", errors="replace"), re.M))))
         finally:  # after Ctrl-C too
             timed_out = process.poll() is None
             if timed_out:
-                process.kill()
-                process.wait()
+                kill_tree(process)
+            assert process.stdin is not None
+            process.stdin.close()
     if timed_out:
         return f"nbgrader took longer than {_TIMEOUT_S:.0f} s and was stopped"
-    return "" if process.returncode == 0 else f"nbgrader failed: {_reason(log.read_text(errors='replace'))}"
+    return (
+        ""
+        if process.returncode == 0
+        else f"nbgrader failed: {_reason(log.read_text(encoding='utf-8', errors='replace'))}"
+    )
 
 
 def _reason(log: str) -> str:

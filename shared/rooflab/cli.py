@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -16,8 +15,10 @@ from pathlib import Path
 from . import __version__
 from .book import UnknownUnit
 from .extras import MissingExtra
-from .files import OutputError
+from .files import OutputError, explain
+from .plaintext import allow_any_terminal
 from .specs import UnknownChip
+from .stopping import exit_code, reason, stop_on_signals
 
 __all__ = ["build_parser", "main"]
 
@@ -54,26 +55,36 @@ def build_parser() -> argparse.ArgumentParser:
         "--edition",
         choices=("solution", "student"),
         default="solution",
-        help="of a lab: the one with its solutions (default), or the one that is handed out",
+        help="of a lab given by its name: the one with its solutions (default, because it runs to its end), or the one "
+        "that students get, which stops at the first exercise that is not answered; a path means that very notebook",
     )
     _add_output(run, "run")
 
     record = commands.add_parser("record", help="run units and keep what they measured as dated records")
     record.add_argument("unit", nargs="*", help=f"{_UNIT_HELP} (default: every unit of the book)")
+    _add_output(record, "record")
     return parser
+
+
+def _folder(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected the name of a folder, found nothing")
+    return Path(text)
 
 
 def _add_output(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help=f"folder for what is written (default: .rooflab/{name} in the clone)"
+        "--output",
+        type=_folder,
+        metavar="DIR",
+        help=f"folder for what is written (default: .rooflab/{name} in the clone)",
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0 all went well, 1 something failed, 2 it was called wrongly."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # an ASCII terminal shows "?" where it has no character
-            stream.reconfigure(errors="replace")
+    """Run the command line; returns the exit code: 0 all went well, 1 something failed, 2 it was called
+    wrongly, 128 + n it was stopped by signal n."""
+    allow_any_terminal()
     options = build_parser().parse_args(arguments)
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "device": _device,
@@ -82,18 +93,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "record": _record,
     }
     try:
-        return commands[options.command](options)
+        with stop_on_signals():
+            _require_folder()
+            code = commands[options.command](options)
+            sys.stdout.flush()  # what cannot be printed is told here, and not by the interpreter's last words
+            return code
     except KeyboardInterrupt as error:
-        return _say(str(error) or "Stopped.", 130)
+        return _say(str(error) or f"Stopped by {reason()}.", exit_code())
     except BrokenPipeError:  # whoever read our output has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (UnknownUnit, UnknownChip) as error:
         return _say(str(error), 2)
-    except (MissingExtra, OutputError, OSError, ValueError) as error:
+    except (MissingExtra, OSError, ValueError) as error:
         if os.environ.get("ROOFLAB_DEBUG"):
             raise
-        return _say(str(error), 1)
+        return _say(explain(error) if isinstance(error, OSError) else str(error), 1)
+
+
+def _require_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise OutputError("The folder in which you are has been removed: change to another one (cd).") from None
 
 
 def _say(sentence: str, code: int) -> int:
@@ -126,7 +148,7 @@ def _record(options: argparse.Namespace) -> int:
     from .book import open_book
     from .runs import record_units
 
-    return record_units(open_book(), options.unit, _output(None, "record"))
+    return record_units(open_book(), options.unit, _output(options.output, "record"))
 
 
 def _output(given: Path | None, name: str) -> Path:

@@ -8,7 +8,6 @@ FileNotFoundError: There is no notebook no_such_unit.ipynb: build it with `make 
 from __future__ import annotations
 
 import math
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -17,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from .extras import require
-from .files import output_folder, write_atomic
+from .files import OutputError, output_folder, write_atomic
 from .nbkernel import Failure, NotebookRun, kernel_environment
 from .progress import Progress
+from .scratch import scratch_folder
 
-__all__ = ["CELL_TIMEOUT_S", "Execution", "Failure", "execute", "read_notebook"]
+__all__ = ["CELL_TIMEOUT_S", "Execution", "Failure", "execute", "read_notebook", "require_runner"]
 
 CELL_TIMEOUT_S = 300.0
 _TICK_S = 0.2
@@ -57,6 +57,15 @@ class Execution:
     def ok(self) -> bool:
         """Whether every cell ran without an error."""
         return not self.errors
+
+
+def require_runner() -> None:
+    """Say in one sentence what is missing to run notebooks.
+
+    Raises:
+        MissingExtra: nbclient, ipykernel or nbformat is not installed.
+    """
+    require("lab", "nbclient", "ipykernel", "nbformat")
 
 
 def read_notebook(path: Path) -> Any:
@@ -104,16 +113,19 @@ def execute(
     Raises:
         MissingExtra: nbclient or ipykernel is not installed.
         OutputError: the output folder cannot be written to (found out before the run).
-        KeyboardInterrupt: after the kernel was shut down and the cells so far were saved.
+        KeyboardInterrupt: stopped; after the kernel was shut down and the cells so far were saved.
     """
-    require("lab", "nbclient", "ipykernel", "nbformat")
+    require_runner()
     import nbformat
 
     notebook = read_notebook(source)
     source = Path(source).absolute()
     target = output_folder(Path(output)) / source.name
-    with tempfile.TemporaryDirectory(prefix="rooflab-kernel-", ignore_cleanup_errors=True) as scratch:
-        folder = Path(scratch)
+    if target.resolve() == source.resolve():
+        raise OutputError(
+            f"{target} is the notebook itself, which is not overwritten: give another folder with --output."
+        )
+    with scratch_folder("kernel") as folder:
         run = NotebookRun(
             source,
             notebook,
@@ -160,7 +172,8 @@ def _watch(run: NotebookRun, bar: Progress | None) -> bool:
                 bar.tick()
     except KeyboardInterrupt:
         run.cancel()
-        run.done.wait(15)
+        if not run.done.wait(15):
+            run.kill()
         return True
     thread.join()
     if run.crash is not None:

@@ -11,12 +11,16 @@ Into a temporary file beside the target, which is then renamed over it: a reader
 from __future__ import annotations
 
 import errno
+import shutil
 import tempfile
 from pathlib import Path
 
 from .state import atomic_write
 
-__all__ = ["OutputError", "output_folder", "write_atomic"]
+__all__ = ["OutputError", "explain", "output_folder", "require_space", "write_atomic"]
+
+# Executed notebooks with their figures and the page take 10 MB; compiled kernels, a course and sockets 200 MB.
+_RESULTS_BYTES, _TEMPORARY_BYTES = 50e6, 300e6
 
 
 class OutputError(OSError):
@@ -42,6 +46,16 @@ def _explain(error: OSError, path: Path) -> OutputError:
     return OutputError(f"Cannot write {path}: {reason}.")
 
 
+def explain(error: OSError) -> str:
+    """Any other error of the operating system as a sentence."""
+    if isinstance(error, OutputError) or error.errno is None or not error.strerror:
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{where}{_REASONS[error.errno][0].upper()}{_REASONS[error.errno][1:]}."
+    return f"{where}{error.strerror}."
+
+
 def output_folder(path: Path) -> Path:
     """Make the folder, prove that a file can be written into it, and return it as an absolute path.
 
@@ -58,6 +72,28 @@ def output_folder(path: Path) -> Path:
     except OSError as error:
         raise _explain(error, path) from error
     return path
+
+
+def require_space(output: Path) -> None:
+    """Prove before a long job that there is room for what it writes.
+
+    Args:
+        output: the folder for results, which exists.
+
+    Raises:
+        OutputError: the disk of the results, or that of temporary files, is nearly full.
+    """
+    temporary = Path(tempfile.gettempdir())
+    places = {output: (_RESULTS_BYTES, "--output"), temporary: (_TEMPORARY_BYTES, "the variable TMPDIR")}
+    for path, (needed, how) in places.items():
+        same_disk = [bytes_ for other, (bytes_, _) in places.items() if other.stat().st_dev == path.stat().st_dev]
+        needed = max(needed, sum(same_disk))
+        free = shutil.disk_usage(path).free
+        if free < needed:
+            raise OutputError(
+                f"The disk of {path} is nearly full: about {needed / 1e6:.0f} MB are needed, {free / 1e6:.0f} MB are "
+                f"free. Free some space, or give a folder on another disk with {how}."
+            )
 
 
 def write_atomic(path: Path, text: str) -> Path:

@@ -14,7 +14,7 @@ import contextlib
 import sys
 from pathlib import Path
 
-__all__ = ["Footprint"]
+__all__ = ["Footprint", "children"]
 
 
 class Footprint:
@@ -42,31 +42,32 @@ def _linux(pid: int) -> int | None:
     if not status:  # gone, or a zombie that holds nothing
         return None
     tree = status.get("VmRSS", 0)
-    waiting = _children(pid)
+    waiting = children(pid)
     while waiting:
         child = waiting.pop()
         tree += (_status(child) or {}).get("VmRSS", 0)
-        waiting += _children(child)
+        waiting += children(child)
     return max(tree, status.get("VmHWM", 0))
 
 
 def _status(pid: int) -> dict[str, int] | None:
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
     fields = (line.split(":", 1) for line in lines if line.startswith(("VmRSS", "VmHWM")))
     return {name: int(value.split()[0]) * 1024 for name, value in fields}
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that still run; none where there is no ``/proc``."""
+    found: list[int] = []
     # A process that ends while we look is no error.
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
-                children += map(int, (task / "children").read_text().split())
-    return children
+                found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return found
 
 
 def _psutil(pid: int) -> int | None:

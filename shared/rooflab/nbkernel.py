@@ -47,6 +47,7 @@ def kernel_environment(extra: Mapping[str, str], scratch: Path) -> dict[str, str
     return {
         **os.environ,
         "PYTHONPATH": search,
+        "PYTHONUTF8": "1",  # whatever the locale, a notebook prints and reads what Jupyter shows
         "IPYTHONDIR": str(scratch / "ipython"),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "TQDM_MININTERVAL": "1",
@@ -155,7 +156,7 @@ class NotebookRun:
         return f"the kernel died {how}{used}"
 
     def _last_words(self) -> str:
-        lines = self._log.read_text(errors="replace").split("\n") if self._log.is_file() else []
+        lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n") if self._log.is_file() else []
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     async def _end(self, client: Any, manager: Any) -> None:
@@ -165,7 +166,10 @@ class NotebookRun:
             client.kc.stop_channels()
         if manager.has_kernel:
             await manager.shutdown_kernel(now=now)
-        # Ranks and workers of the notebook share the kernel's process group; none may outlive it.
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the kernel and its process group: ranks and workers of the notebook, of which none may outlive it."""
         if self._process is not None and hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from .book import Book, Lab, Unit, UnknownUnit, find
-from .classroom import Grading
-from .execute import Execution, execute
+from .classroom import Grade, Grading
+from .execute import Execution, execute, require_runner
+from .files import output_folder, require_space
 from .progress import clock_time
+from .scratch import scratch_folder
 from .tables import render_text
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "environment",
     "failures",
     "grading_problems",
+    "outcome",
     "record_units",
     "run_units",
     "summary",
@@ -33,13 +35,23 @@ HEADER = ("unit", "cells", "time", "peak memory", "status")
 
 
 def resolve(book: Book, names: Sequence[str]) -> list[Unit]:
-    """The units of these names, all of them checked before anything runs; the path of a notebook means that notebook.
+    """The units of these names, each once and all checked before anything runs; a notebook's path means that notebook.
 
     Raises:
         UnknownUnit: one of the names is none.
     """
-    return [_at_path(book, Path(name)) if name.endswith(".ipynb") and Path(name).is_file() else find(book, name)
-            for name in names]  # fmt: skip
+    found = [_at_path(book, Path(name)) if name.endswith(".ipynb") and Path(name).is_file() else _named(book, name)
+             for name in names]  # fmt: skip
+    return list(dict.fromkeys(found))
+
+
+def _named(book: Book, name: str) -> Unit:
+    try:
+        return find(book, name)
+    except UnknownUnit as error:
+        if not name.endswith(".ipynb"):
+            raise
+        raise UnknownUnit(f"There is no notebook at the path {name}. {error}") from None
 
 
 def _at_path(book: Book, path: Path) -> Unit:
@@ -47,7 +59,7 @@ def _at_path(book: Book, path: Path) -> Unit:
     path = path.resolve()
     for unit in (*book.units, *book.labs):
         if unit.path is not None and path == unit.path.resolve():
-            return Unit(unit.id, unit.title, path=path)  # of a lab, the student's edition
+            return Unit(unit.id, unit.title, path=path) if isinstance(unit, Lab) else unit  # the student's edition
         if isinstance(unit, Lab) and unit.solution is not None and path == unit.solution.resolve():
             return unit
     return Unit(path.stem, path.stem, path=path)
@@ -77,6 +89,8 @@ def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = 
     """Run units or labs and print what came of it; returns the exit code, 1 when one of them failed."""
     units = resolve(book, names)
     sources = [edition_path(unit, edition) for unit in units]
+    require_runner()
+    require_space(output_folder(output))
     executions: list[Execution] = []
     try:
         for unit, source in zip(units, sources, strict=True):
@@ -84,7 +98,8 @@ def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = 
                 execute(source, output / unit.id.rpartition("/")[0], environment=environment(unit, edition))
             )
     finally:  # after Ctrl-C too: what has run is worth its line
-        print(summary(executions))
+        if executions:
+            print(summary(executions))
         for line in failures(executions):
             print(line, file=sys.stderr)
     print(f"Executed notebooks: {output}")
@@ -96,6 +111,8 @@ def record_units(book: Book, names: Sequence[str], output: Path) -> int:
     if book.root is None:
         raise UnknownUnit("Records are kept in a clone of the Rooflab repository: run this inside one.")
     units = resolve(book, names) if names else list(book.units)
+    require_runner()
+    require_space(output_folder(output))
     executions: list[Execution] = []
     lines: list[str] = []
     for unit in units:
@@ -103,7 +120,8 @@ def record_units(book: Book, names: Sequence[str], output: Path) -> int:
         executions.append(run)
         lines.append(line)
     print(summary(executions))
-    print("\n".join(filter(None, lines)))
+    for line in filter(None, lines):
+        print(line)
     for failure in failures(executions):
         print(failure, file=sys.stderr)
     return 0 if all(lines) else 1
@@ -114,8 +132,8 @@ def _record(root: Path, unit: Unit, output: Path) -> tuple[Execution, str]:
     from .logbook import values_of
     from .records import save_record
 
-    with tempfile.TemporaryDirectory(prefix="rooflab-record-") as folder:
-        os.environ["ROOFLAB_LOGBOOK"] = str(Path(folder) / "logbook.jsonl")  # the kernel inherits it
+    with scratch_folder("record") as folder:
+        os.environ["ROOFLAB_LOGBOOK"] = str(folder / "logbook.jsonl")  # the kernel inherits it
         try:
             run = execute(edition_path(unit), output / unit.id.rpartition("/")[0])
             values = values_of(unit.id)
@@ -147,6 +165,30 @@ def summary_rows(executions: Sequence[Execution]) -> list[list[str]]:
 def summary(executions: Sequence[Execution]) -> str:
     """The table of all runs as text."""
     return render_text(HEADER, summary_rows(executions))
+
+
+def outcome(executions: Sequence[Execution], gradings: Sequence[Grading]) -> str:
+    """The table of all runs and grades as text: notebook, result, time."""
+    rows = [("notebook", "result", "time")]
+    for run in executions:
+        ran = f"{'all' if run.ok else f'{len(run.cell_seconds)} of'} {run.cells} cells ran"
+        rows.append((run.name, ran if run.ok else f"FAILED: {ran}", clock_time(run.seconds)))
+    for grading in gradings:
+        name = grading.lab.rpartition("/")[2]
+        if grading.error:
+            rows.append((f"{name}, graded", "FAILED: no grade", clock_time(grading.seconds)))
+            continue
+        told = "" if grading.ok else "FAILED: "
+        rows.append((f"{name}, untouched", f"{told}{_points(grading.blank)} graded by nbgrader", ""))
+        by_hand = f"; {grading.solved.by_hand:g} more for the written answer are given by hand"
+        solved = f"{told}{_points(grading.solved)} graded by nbgrader{by_hand if grading.solved.by_hand else ''}"
+        rows.append((f"{name}, solved", solved, clock_time(grading.seconds)))
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    return "\n".join(f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>5}".rstrip() for row in rows)
+
+
+def _points(grade: Grade) -> str:
+    return f"{grade.score:g} of {grade.points:g} points"
 
 
 def failures(executions: Sequence[Execution]) -> list[str]:

@@ -22,12 +22,12 @@ from typing import Any
 
 from .book import Book, Lab, Unit, UnknownUnit, open_book
 from .classroom import Grading, grade_lab
-from .execute import Execution, execute
+from .execute import Execution, execute, require_runner
 from .extras import require
-from .files import OutputError, output_folder
+from .files import OutputError, output_folder, require_space
 from .progress import Progress, clock_time
-from .runs import edition_path, environment, failures, grading_problems, summary
-from .tables import render_text
+from .runs import edition_path, environment, failures, grading_problems, outcome
+from .stopping import exit_code, kill_tree, reason
 
 __all__ = ["can_open_browser", "find_device_apart", "plan", "tour"]
 
@@ -48,29 +48,32 @@ def tour(output: Path, *, fresh: bool = False, show: bool = True) -> int:
         show: open the report in a browser, where there is one.
 
     Returns:
-        The exit code: 0 when all went well, 1 when something failed, 130 after Ctrl-C. The report is written anyway.
+        The exit code: 0 when all went well, 1 when something failed, 128 + n after signal n. The report is written
+        anyway.
 
     Raises:
         MissingExtra, OutputError, UnknownUnit: it cannot even begin.
     """
-    require("lab", "nbclient", "ipykernel", "nbconvert")
+    require_runner()
+    require("lab", "nbconvert")
     book = open_book()
     if book.root is None:
         raise UnknownUnit("The tour needs the book: run it inside a clone of the Rooflab repository.")
     trip = _Trip(book, book.root, output_folder(output))
+    require_space(trip.output)
     interrupted = False
     try:
         trip.go(fresh=fresh)
     except KeyboardInterrupt as error:
         interrupted = True
-        trip.problems.append(str(error) or "stopped by Ctrl-C before the end")
+        trip.problems.append(str(error) or f"stopped by {reason()} before the end")
     report = trip.report()
     trip.print(report)
     if show and report is not None and not interrupted and can_open_browser():
         import webbrowser
 
         webbrowser.open(report.as_uri())
-    return 130 if interrupted else 0 if trip.ok else 1
+    return exit_code() if interrupted else 0 if trip.ok else 1
 
 
 class _Trip:
@@ -137,14 +140,8 @@ class _Trip:
             return None
 
     def print(self, report: Path | None) -> None:
-        """Print the summary: runs, grades, what went wrong, and where the page is."""
-        print(f"\n{summary(self.executions)}\n")
-        for grading in self.gradings:
-            rows = [
-                [f"{grade.edition} {grading.lab}", f"{grade.score:g} of {grade.points:g}"]
-                for grade in (grading.blank, grading.solved)
-            ]
-            print(render_text(("graded by nbgrader", "points"), rows))
+        """Print the table of runs and grades, what went wrong, and where the page is."""
+        print(f"\n{outcome(self.executions, self.gradings)}")
         for line in (*self.problems, *failures(self.executions), *grading_problems(self.gradings)):
             print(line, file=sys.stderr)
         where = f"The report: {report}" if report else "There is no report."
@@ -160,9 +157,14 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
         RuntimeError: the device could not be described; the message is the last line that the process wrote.
     """
     package = str(Path(__file__).resolve().parents[1])
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
+    env = {
+        **os.environ,
+        "PYTHONUTF8": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")])),
+    }
     bar = Progress("device and ceilings", 1, unit="step") if progress else None
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+    spool = partial(tempfile.TemporaryFile, "w+", encoding="utf-8", errors="replace")
+    with spool() as out, spool() as errors:
         process = subprocess.Popen(
             _describe_command(fresh), env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
         )
@@ -174,8 +176,7 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
                     bar.step(1)
         finally:
             if process.poll() is None:
-                process.kill()
-                process.wait()
+                kill_tree(process)
         out.seek(0)
         errors.seek(0)
         found, said = out.read(), [line.strip() for line in errors if line.strip()]
@@ -185,7 +186,9 @@ def find_device_apart(*, fresh: bool = False, progress: bool = True) -> dict[str
         if line.startswith("Rooflab "):  # a read-only home, for example: for the reader, not for the log
             print(line, file=sys.stderr)
     if process.returncode:
-        raise RuntimeError(said[-1] if said else f"the process ended with exit code {process.returncode}")
+        raise RuntimeError(
+            said[-1].removeprefix("rooflab: ") if said else f"the process ended with exit code {process.returncode}"
+        )
     described: dict[str, Any] = json.loads(found)
     return described
 

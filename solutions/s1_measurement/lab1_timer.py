@@ -468,26 +468,27 @@ for count, noise in ((1, 0.5), (2, 0.5), (9, 0.02), (10, 1.0), (37, 0.04), (200,
 
 # %% tags=["demo"]
 def many_medians(settings, samples, runs=100):
-    """Return the medians (µs) that so many runs would report, each from so many samples."""
+    """Return the medians, in seconds, that so many runs would report, each from so many samples."""
     medians = []
     for seed in range(runs):
         machine = connect({**settings, "seed": seed})
         for _ in range(samples):
             machine.launch("work")
-        medians.append(1e6 * median(machine.durations_s()))
+        medians.append(median(machine.durations_s()))
     return medians
 
 
 counts = [3, 6, 12, 25, 50]
-title = "The noisier machine needs more samples for the same certainty"
-alt = f"{title}. Two bands that narrow with the number of samples, the noisier machine's much wider throughout."
-with plots.figure(title, x="samples in a run", y="median that the run reports (µs)", alt=alt) as ax:
-    for jitter, shade in ((0.4, "#c8c8c8"), (0.05, "#0072B2")):
-        low, high = np.percentile([many_medians({"jitter": jitter}, n) for n in counts], [2.5, 97.5], axis=1)
-        ax.fill_between(counts, low, high, color=shade, label=f"noise up to {100 * jitter:.0f} %: 95 % of 100 runs")
-    ax.set(xscale="log", xticks=counts, xticklabels=counts)
-    ax.minorticks_off()
-    ax.legend()
+ranges = {
+    f"noise up to {100 * jitter:.0f} %": np.percentile(
+        [many_medians({"jitter": jitter}, n) for n in counts], [2.5, 97.5], axis=1
+    )
+    for jitter in (0.4, 0.05)
+}
+plots.bands(
+    counts, ranges, title="The noisier machine needs more samples for the same certainty", ticks=True,
+    x="samples in a run", y="median that the run reports (95 % of 100 runs)",
+)  # fmt: skip
 
 # %% [markdown]
 # A fixed number of samples is too many for one machine and too few for the other. But in real life there is one run,

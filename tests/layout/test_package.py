@@ -21,10 +21,10 @@ LAYERS = {
         "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
         "simulate", "state",
     },
-    "showing": {"display", "explorer", "plots", "progress", "tables", "widgets"},
+    "showing": {"display", "explorer", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
-        "grading", "nbkernel", "prediction", "reporting", "runs", "session", "tour", "wording",
+        "grading", "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "stopping", "tour", "wording",
     },
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.

@@ -1,9 +1,22 @@
 import dataclasses
+import json
+import subprocess
+import sys
 
 import pytest
 
 from rooflab.book import open_book
-from rooflab.classroom import ExerciseScore, Grade, Grading, _reason, grade_lab
+from rooflab.classroom import (
+    ExerciseScore,
+    Grade,
+    Grading,
+    _environment,
+    _lay_out,
+    _nbgrader,
+    _reason,
+    _scores,
+    grade_lab,
+)
 
 
 @pytest.fixture
@@ -26,15 +39,93 @@ def test_untouched_gets_nothing_and_solved_gets_all_that_checks_can_give(book_fo
     assert "graded" in capsys.readouterr().err
 
 
+def copy_cell(path, grade_id, *, source=None):
+    """Copy the cell of this mark below itself, as a student would."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    cells = notebook["cells"]
+    at = next(i for i, cell in enumerate(cells) if cell["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
+    copied = json.loads(json.dumps(cells[at])) | {"id": "copied"}
+    cells.insert(at + 1, copied | ({"source": source} if source else {}))
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    return at + 1
+
+
+@pytest.mark.parametrize("edition", ["path", "solution"])
+def test_a_copied_cell_is_named_before_anything_runs(book_folder, lab, edition):
+    path = getattr(lab, edition)
+    at = copy_cell(path, "middle")
+    grading = grade_lab(book_folder, lab, progress=False)
+    assert not grading.ok
+    assert grading.error == (
+        f"cells {at} and {at + 1} of {path} bear the same mark 'middle', as copied cells do: delete all but one of them"
+    )
+    assert grading.blank.exercises == grading.solved.exercises == ()
+
+
+@pytest.mark.parametrize("text", [None, "c = (("])
+def test_a_course_without_its_configuration_says_so(book_folder, lab, text):
+    config = book_folder / "nbgrader_config.py"
+    if text is None:
+        config.unlink()
+    else:
+        config.write_text(text)
+    with pytest.raises(ValueError, match=r"nbgrader_config\.py cannot be used .*: restore it, with git for example"):
+        grade_lab(book_folder, lab, progress=False)
+
+
 def test_what_nbgrader_cannot_grade_is_told_in_one_line(book_folder, lab):
     text = lab.solution.read_text()
-    lab.solution.write_text(text.replace('"grade_id": "normalize"', '"grade_id": "middle"'))  # twice the same
+    lab.solution.write_text(text.replace('"points": 2', '"point": 2'))
     grading = grade_lab(book_folder, lab, progress=False)
     assert not grading.ok
     assert grading.error.startswith("nbgrader failed: ")
-    assert "metadata may be corrupted" in grading.error
     assert "\n" not in grading.error
     assert grading.blank.exercises == ()
+
+
+VALIDATE = """
+import json, logging, sys, types
+from nbgrader.server_extensions.validate_assignment.handlers import ValidateAssignmentHandler as Handler
+handler = types.SimpleNamespace(root_dir=".", log=logging.getLogger())
+handler.load_config = lambda: Handler.load_config(handler)
+for _ in range(2):  # the button is pressed twice in one server
+    found = Handler.validate_notebook(handler, sys.argv[1])
+print(json.dumps(found))
+"""
+
+
+def test_nbgrader_names_a_copied_cell_and_grades_the_class(book_folder, lab, tmp_path):
+    course = tmp_path / "course"
+    course.mkdir()
+    _lay_out(course, book_folder, lab)
+    submitted = course / "submitted" / "blank" / "s9_demo" / "lab1_demo.ipynb"
+    copy_cell(submitted, "middle-check-1")
+    # The copied answer is the solution; the last copy is the one that counts.
+    solved = json.loads(lab.solution.read_text(encoding="utf-8"))["cells"]
+    answer = next(c["source"] for c in solved if c["metadata"].get("nbgrader", {}).get("grade_id") == "middle")
+    copy_cell(submitted, "middle", source=answer)
+    env = _environment(course)
+    nbgrader = [sys.executable, "-m", "nbgrader"]
+
+    told = subprocess.run([*nbgrader, "validate", submitted], cwd=course, env=env, capture_output=True, text=True)
+    assert told.stdout.count("VALIDATION FAILED ON 2 CELL(S)!") == 1
+    for name in ("middle", "middle-check-1"):
+        assert f"The cell '{name}' is here 2 times: a copied cell keeps its mark.\n" in told.stdout
+    assert "corrupted" not in told.stdout + told.stderr
+
+    button = [sys.executable, "-c", VALIDATE, str(submitted.relative_to(course))]
+    pressed = subprocess.run(button, cwd=course, env=env, capture_output=True, text=True)
+    found = json.loads(pressed.stdout)
+    assert found["success"], found["value"]
+    assert [each["error"].partition(":")[0] for each in found["value"]["failed"]] == [
+        "The cell 'middle' is here 2 times",
+        "The cell 'middle-check-1' is here 2 times",
+    ]
+
+    assert _nbgrader(course, "s9_demo", None) == ""
+    scores = {who: {e.name: e.score for e in _scores(course, lab, who)} for who in ("blank", "solved")}
+    assert scores["blank"] == {"middle": 5, "normalize": 0, "why": 0}
+    assert scores["solved"] == {"middle": 5, "normalize": 5, "why": 0}
 
 
 @pytest.mark.parametrize(("blank", "solved", "ok"), [(0, 5, True), (1, 5, False), (0, 4, False), (0, 0, False)])

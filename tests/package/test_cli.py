@@ -1,8 +1,11 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import types
 from pathlib import Path
 
 import pytest
@@ -36,8 +39,10 @@ def rooflab(*arguments, **environment):
 @pytest.fixture
 def graded(monkeypatch):
     """Stand in for nbgrader, which test_classroom runs."""
-    score = (ExerciseScore("middle", "Exercise 1", 0, 5),), (ExerciseScore("middle", "Exercise 1", 5, 5),)
-    grading = Grading("s9_demo/lab1_demo", Grade("blank", score[0]), Grade("solved", score[1]), 1.0)
+    written = ExerciseScore("why", "Why", 0, 4, written=True)
+    blank, solved = (Grade(who, (ExerciseScore("middle", "Exercise 1", got, 5), written))
+                     for who, got in (("blank", 0), ("solved", 5)))  # fmt: skip
+    grading = Grading("s9_demo/lab1_demo", blank, solved, 9.0)
     monkeypatch.setattr(tour, "grade_lab", lambda root, lab: grading)
 
 
@@ -205,7 +210,15 @@ def test_the_tour_runs_grades_and_reports(book_folder, described, graded, capsys
     told = capsys.readouterr()
     report = book_folder / ".rooflab" / "tour" / "report.html"
     assert told.out.rstrip().endswith(f"The report: {report}")
-    assert "solved s9_demo/lab1_demo" in told.out
+    rows = [[part.strip() for part in re.split(r"  +", line)] for line in told.out.splitlines() if line]
+    assert rows[0] == ["notebook", "result", "time"]
+    assert [row[0] for row in rows[1:5]] == ["u1_demo", "lab1_demo", "lab1_demo, untouched", "lab1_demo, solved"]
+    assert re.fullmatch(r"all \d+ cells ran", rows[1][1])
+    assert rows[3][1:] == ["0 of 5 points graded by nbgrader"]
+    assert rows[4][1:] == [
+        "5 of 5 points graded by nbgrader; 4 more for the written answer are given by hand",
+        "0:09",
+    ]
     text = report.read_text()
     for said in ("A fake chip", "all went well", "What does a demo cost?", "untouched 0 / 5, solved 5 / 5"):
         assert said in text
@@ -222,6 +235,7 @@ def test_a_tour_on_which_everything_fails_still_reports(book_folder, monkeypatch
     monkeypatch.setattr(tour, "grade_lab", fail)
     assert main(["tour", "--no-open"]) == 1
     told = capsys.readouterr()
+    assert re.search(r"^u1_demo +FAILED: \d+ of \d+ cells ran", told.out, re.MULTILINE)
     text = (book_folder / ".rooflab" / "tour" / "report.html").read_text()
     for sentence in ("the device: it is gone", "grading s9_demo/lab1_demo: it is gone", "ZeroDivisionError"):
         assert sentence in told.err
@@ -236,6 +250,46 @@ def test_a_tour_that_is_stopped_reports_what_it_saw(book_folder, described, monk
     assert main(["tour"]) == 130
     assert "u1_demo: stopped in code cell 1 of 2" in capsys.readouterr().err
     assert "A fake chip" in (book_folder / ".rooflab" / "tour" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "command", [["tour", "--no-open"], ["run", "u1"], ["record", "u1"]], ids=lambda words: words[0]
+)
+@pytest.mark.parametrize("full", ["--output", "TMPDIR"])
+def test_a_nearly_full_disk_is_told_before_anything_runs(book_folder, monkeypatch, capsys, command, full):
+    """The disk is not filled: the free space is told."""
+    output = book_folder / ".rooflab" / command[0]
+
+    def usage(path):
+        wanted = output if full == "--output" else Path(tempfile.gettempdir())
+        return types.SimpleNamespace(free=3e6 if path == wanted else 1e12)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    assert main(command) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert re.match(r"rooflab: The disk of .* is nearly full: about \d+ MB are needed, 3 MB are free\. ", line)
+    assert full in line
+    assert not list(output.rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("command", [["run", "u1"], ["record"], ["tour"]], ids=lambda words: words[0])
+def test_without_nbclient_one_sentence_says_so(book_folder, monkeypatch, capsys, command):
+    monkeypatch.setitem(sys.modules, "nbclient", None)
+    assert main(command) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == 'rooflab: This needs the package nbclient: pip install "rooflab[lab]"\n'
+    assert not (book_folder / ".rooflab").exists()
+
+
+def test_help_says_which_edition_of_a_lab_runs(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the one with its solutions (default, because it runs to its end)" in told
+    assert "a path means that very notebook" in told
 
 
 def test_a_report_that_cannot_be_written_leaves_the_summary(book_folder, described, graded, monkeypatch, capsys):
@@ -287,3 +341,65 @@ def test_a_browser_is_opened_only_where_someone_sits(monkeypatch, platform, envi
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "platform", platform)
     assert tour.can_open_browser() is expected
+
+
+def test_the_notebook_itself_is_never_overwritten(book_folder, notebook, capsys):
+    other = notebook("mine", "print(1)")
+    before = other.read_bytes()
+    assert main(["run", str(other), "--output", str(other.parent)]) == 1
+    assert main(["run", "u1", "--output", "chapters"]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert all(line.endswith("is the notebook itself, which is not overwritten: give another folder with --output.")
+               for line in told)  # fmt: skip
+    assert other.read_bytes() == before
+
+
+def test_a_unit_named_twice_runs_once(book_folder, capsys):
+    assert main(["run", "u1", "s9/u1", "chapters/s9_demo/u1_demo.ipynb"]) == 0
+    assert capsys.readouterr().out.count("u1_demo ") == 1
+
+
+def test_a_path_that_leads_nowhere_is_said_to_be_a_path(book_folder, capsys):
+    (book_folder / "loop.ipynb").symlink_to("loop.ipynb")
+    for name in ("loop.ipynb", "nowhere/x.ipynb"):
+        assert main(["run", name]) == 2
+        assert f"There is no notebook at the path {name}. There is no unit" in capsys.readouterr().err
+
+
+def test_an_empty_output_folder_is_wrong_usage(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "u1", "--output", ""])
+    assert caught.value.code == 2
+    assert "expected the name of a folder, found nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["device", "tour"])
+def test_a_working_folder_that_is_gone_is_one_sentence(tmp_path, command):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    code = f"import os, sys; os.rmdir({str(folder)!r}); from rooflab.cli import main; sys.exit(main([{command!r}]))"
+    env = {**os.environ, "PYTHONPATH": str(SHARED)}
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "rooflab: The folder in which you are has been removed: change to another one (cd).\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_finds_no_room_is_one_sentence(book_folder):
+    command = [sys.executable, "-m", "rooflab", "run", "u1"]
+    env = {**os.environ, "PYTHONPATH": str(SHARED)}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "rooflab: The disk is full: free some space and try again."
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_streams_are_no_failure(book_folder, closed):
+    env = {**os.environ, "PYTHONPATH": str(SHARED)}
+    command = f'exec "{sys.executable}" -m rooflab run u1 {closed}'
+    assert subprocess.run(["sh", "-c", command], env=env, capture_output=True).returncode == 0
+    assert (book_folder / ".rooflab" / "run" / "s9_demo" / "u1_demo.ipynb").is_file()

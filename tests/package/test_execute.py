@@ -151,26 +151,6 @@ def test_what_is_no_notebook_is_said_to_be_none(tmp_path):
         execute(tmp_path / "text.ipynb", tmp_path)
 
 
-def test_ctrl_c_ends_the_kernel_and_keeps_what_has_run(notebook, tmp_path):
-    code = "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)"
-    source = notebook("long", "print('kept')", code)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rooflab", "run", str(source), "--output", str(tmp_path / "out")],
-        env={**os.environ, "PYTHONPATH": str(SHARED)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.rstrip().endswith(f"long: stopped in code cell 2 of 2; saved as {tmp_path / 'out' / 'long.ipynb'}")
-    assert "Traceback" not in errors
-    assert "kept" in (tmp_path / "out" / "long.ipynb").read_text()
-    assert not alive(int((tmp_path / "pid").read_text()))
-
-
 def test_a_missing_extra_is_one_sentence(notebook, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "nbclient", None)
     with pytest.raises(MissingExtra) as caught:

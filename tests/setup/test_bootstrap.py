@@ -36,7 +36,8 @@ def project(folder: Path, lock: str = "# nothing\n") -> Path:
     """A checkout, in a folder with a space in its name, that holds only what bootstrap needs."""
     root = folder / "a checkout"
     (root / "tools").mkdir(parents=True)
-    shutil.copy(ROOT / "tools" / "bootstrap.py", root / "tools")
+    for name in ("bootstrap.py", "children.py"):
+        shutil.copy(ROOT / "tools" / name, root / "tools")
     shutil.copy(ROOT / "Makefile", root)
     (root / "pyproject.toml").write_text(PYPROJECT)
     (root / "backend.py").write_text(BACKEND)
@@ -100,10 +101,62 @@ def test_a_half_made_environment_is_made_again(tmp_path):
     assert (root / ".venv" / ".ready").exists()
 
 
-def test_without_a_network_one_sentence_says_so(tmp_path):
+# A build that starts a process of its own and does not end: what pip runs when it is stopped.
+ENDLESS = """
+import pathlib, subprocess, sys, time
+def build_editable(folder, settings=None, metadata=None):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    pathlib.Path("pids.part").write_text("%d %d" % (__import__("os").getpid(), child.pid))
+    pathlib.Path("pids.part").rename("pids")
+    time.sleep(600)
+"""
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGKILL, -9)],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_nothing_runs_on_when_it_is_stopped(tmp_path, number, code):
+    root = project(tmp_path)
+    (root / "backend.py").write_text(ENDLESS)
+    process = subprocess.Popen(
+        [sys.executable, "tools/bootstrap.py"], cwd=root, env=environment(), text=True, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    limit = time.monotonic() + 120
+    while not (root / "pids").exists():
+        assert process.poll() is None
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert told.strip() == ("" if number == signal.SIGKILL else "Stopped. The next make starts over.")
+    pids = [int(pid) for pid in (root / "pids").read_text().split()]
+    limit = time.monotonic() + 20
+    while any(map(running, pids)):
+        assert time.monotonic() < limit, "pip or what it started runs on"
+        time.sleep(0.05)
+    (root / "backend.py").write_text(BACKEND)
+    again = bootstrap(root)
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.parametrize("retries", ["0", "1"])
+def test_without_a_network_one_sentence_says_so(tmp_path, retries):
     root = project(tmp_path, NEVER)
     closed = "http://127.0.0.1:9"  # the discard port: nothing listens there
-    done = bootstrap(root, PIP_NO_INDEX="0", HTTPS_PROXY=closed, https_proxy=closed, PIP_RETRIES="1", PIP_TIMEOUT="2")
+    network = {"PIP_NO_INDEX": "0", "HTTPS_PROXY": closed, "https_proxy": closed, "PIP_TIMEOUT": "2"}
+    done = bootstrap(root, **network, PIP_RETRIES=retries)
     assert "cannot be reached" in sentence(done)
     assert not (root / ".venv" / ".ready").exists()
 
@@ -146,6 +199,12 @@ def test_a_full_disk_is_named_before_and_while_installing(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=root, env=environment(), text=True, capture_output=True)
     assert "disk is full" in sentence(done)
+
+
+def test_a_python_that_is_none_is_named(tmp_path):
+    root = project(tmp_path)
+    told = sentence(bootstrap(root, ROOFLAB_PYTHON="/nowhere/python3"))
+    assert told == "ROOFLAB_PYTHON is '/nowhere/python3', and no Python runs there: name one of 3.11, 3.12 or 3.13."
 
 
 def only_on_path(folder: Path, **programs: str) -> dict[str, str]:

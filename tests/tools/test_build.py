@@ -120,6 +120,29 @@ def test_links_come_from_pyproject(course):
         assert f"/github/someone/rooflab/blob/term/{STUDENT.as_posix()})" in cells_of(course, edition)[0]["source"]
 
 
+@pytest.mark.parametrize(
+    ("script", "link", "online"),
+    [
+        (CHAPTER, "u2_next.ipynb", "chapters/s9_demo/u2_next.ipynb"),
+        (CHAPTER, "../../labs/s9_demo/lab1_demo.ipynb", "labs/s9_demo/lab1_demo.ipynb"),
+        (CHAPTER, "../index.ipynb#the-book", "chapters/index.ipynb"),
+        (LAB, "../../chapters/s9_demo/u1_demo.ipynb", "chapters/s9_demo/u1_demo.ipynb"),
+    ],
+)
+def test_a_link_to_a_notebook_works_beside_it_and_elsewhere(course, script, link, online):
+    edit(course, script, "# %% [markdown]\n", f"# %% [markdown]\n# [there]({link}),\n")
+    place = build.tomllib.loads((course / "pyproject.toml").read_text())["tool"]["rooflab"]
+    files = f"https://github.com/{place['owner']}/{place['repository']}/blob/{place['branch']}"
+    for text in build.expected_notebooks(script, course).values():
+        first = "".join(json.loads(text)["cells"][0]["source"])
+        assert first.startswith(f"[there]({link}) ([online]({files}/{online})),")
+
+
+@pytest.mark.parametrize("source", ["[a](https://host/x.ipynb)", "[a](x.md)", "x.ipynb", "a](x y.ipynb)"])
+def test_other_links_stay_as_they_are(source):
+    assert percent.with_online_links(source, "chapters", "https://host") == source
+
+
 def test_the_student_edition_holds_stubs_and_no_solution(course):
     build.build(build.sources(course), course)
     student = cells_of(course, STUDENT)
@@ -202,6 +225,82 @@ def test_problems_of_all_scripts_are_told_together(course):
     assert "u1_demo.py:14: the code cell is no valid Python ('(' was never closed in line 3 of the cell)." in told
     assert "lab1_demo.py:40: hidden=\"midle\" names no exercise above it; expected one of ['middle']." in told
     assert 'exercise "middle" has no hidden check' in told
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"# %%\nx = 1\n# caf\xe9\n", "u1_demo.py:3: expected UTF-8, found byte 0xe9: save the file as UTF-8."),
+        ("# %%\nx = 1\n".encode("utf-16"), "u1_demo.py:1: expected UTF-8, found byte 0xff: save the file as UTF-8."),
+        (
+            b"\xef\xbb\xbf# %%\nx = 1\n",
+            "u1_demo.py:1: found a byte order mark (U+FEFF): save the file as UTF-8 without",
+        ),
+        (b"# %%\nx = 1\n\0", "u1_demo.py:3: found a null character (U+0000): save the file as UTF-8 without it."),
+        (None, "chapters/s9_demo/u1_demo.py: it cannot be read (Is a directory)."),
+    ],
+)
+def test_a_file_that_is_no_text_is_one_sentence(course, monkeypatch, capsys, content, told):
+    monkeypatch.setattr(build, "ROOT", course)
+    (course / CHAPTER).unlink()
+    if content is None:
+        (course / CHAPTER).mkdir()
+    else:
+        (course / CHAPTER).write_bytes(content)
+    assert build.main([]) == 1
+    problems = capsys.readouterr().err
+    assert told in problems
+    assert len(problems.splitlines()) == 1
+    assert (course / STUDENT).is_file()  # the others are built
+
+
+def test_line_ends_of_windows_make_the_same_notebook(course):
+    (before,) = build.expected_notebooks(CHAPTER, course).values()
+    (course / CHAPTER).write_bytes((course / CHAPTER).read_bytes().replace(b"\n", b"\r\n"))
+    assert list(build.expected_notebooks(CHAPTER, course).values()) == [before]
+
+
+@pytest.mark.parametrize("text", ["[tool.rooflab", "[tool]\n", "tool = 1", '[tool.rooflab]\nowner = "a"\n'])
+def test_a_damaged_pyproject_is_one_sentence(course, text):
+    (course / "pyproject.toml").write_text(text)
+    with pytest.raises(percent.SourceError, match=r"pyproject.toml: expected owner, repository and branch in"):
+        build.expected_notebooks(CHAPTER, course)
+
+
+@pytest.mark.parametrize("text", [None, "c = ((", "import no_such_module", "\ud800", "exit()"])
+def test_a_configuration_that_cannot_be_used_is_one_sentence(course, text):
+    config = course / "nbgrader_config.py"
+    if text is None:
+        config.unlink()
+    else:
+        config.write_text(text, encoding="utf-8", errors="surrogatepass")
+    with pytest.raises(percent.SourceError, match=r"^nbgrader_config.py cannot be used \(") as caught:
+        build.expected_notebooks(LAB, course)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_notebook_that_cannot_be_written_is_named(course, monkeypatch, capsys):
+    monkeypatch.setattr(build, "ROOT", course)
+    (course / "labs").write_text("a file stands here")
+    assert build.main([]) == 1
+    assert capsys.readouterr().err == f"{STUDENT.as_posix()} cannot be written: Not a directory.\n"
+    assert (course / CHAPTER).with_suffix(".ipynb").is_file()
+
+
+def test_a_notebook_that_is_no_text_is_out_of_step(course, monkeypatch, capsys):
+    monkeypatch.setattr(build, "ROOT", course)
+    assert build.main([]) == 0
+    (course / STUDENT).write_bytes(b"\xff\xfe")
+    assert build.main(["--check"]) == 1
+    assert build.main([]) == 0
+    assert build.main(["--check"]) == 0
+
+
+def test_a_script_of_another_folder_is_one_sentence(course, tmp_path_factory, monkeypatch, capsys):
+    monkeypatch.setattr(build, "ROOT", course)
+    other = tmp_path_factory.mktemp("other") / "u1_x.py"
+    assert build.main([str(other)]) == 1
+    assert capsys.readouterr().err.endswith("u1_x.py: no script of a notebook is there.\n")
 
 
 @pytest.mark.parametrize(

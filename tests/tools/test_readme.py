@@ -7,6 +7,7 @@ import pytest
 
 import readme
 
+PARTS = ("badges", "install", "units", "hardware")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -80,3 +81,57 @@ def test_the_check_writes_nothing(tmp_path, monkeypatch, capsys):
     assert "make build" in capsys.readouterr().err
     assert readme.main([]) == 0
     assert readme.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"device": {"name": 1}}', "\xff", '{"device": 3}'])
+def test_a_damaged_record_is_one_sentence(tmp_path, monkeypatch, capsys, text):
+    monkeypatch.setattr(readme, "ROOT", small_book(tmp_path))
+    (tmp_path / "README.md").write_text("".join(f"<!-- {p} --><!-- /{p} -->\n" for p in PARTS))
+    path = tmp_path / "records" / "chip" / "u1_thing.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="latin-1")
+    assert readme.main(["--check"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("records/chip/u1_thing.json is no record (")
+    assert "make record" in told
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("content", [None, b"\xff", b"\xef\xbb\xbfx"])
+def test_a_readme_that_is_no_text_is_one_sentence(tmp_path, monkeypatch, capsys, content):
+    monkeypatch.setattr(readme, "ROOT", small_book(tmp_path))
+    if content is not None:
+        (tmp_path / "README.md").write_bytes(content)
+    assert readme.main([]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("README.md:")
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("notebook", ["{", "[]", '{"cells": [1]}', '{"cells": [{"metadata": 3, "source": [4]}]}'])
+def test_a_damaged_notebook_of_the_book_is_passed_over(tmp_path, notebook):
+    root = small_book(tmp_path)
+    for place in ("chapters/s1_first/u1_thing.ipynb", "labs/s1_first/lab1_thing.ipynb"):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_text(notebook)
+    text = "".join(f"<!-- {p} --><!-- /{p} -->\n" for p in PARTS)
+    assert "[u1_thing](chapters/s1_first/u1_thing.ipynb)" in readme.generate(text, root)
+
+
+def test_wrong_usage_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(readme, "ROOT", small_book(tmp_path))
+    path = tmp_path / "README.md"
+    path.write_text("".join(f"<!-- {p} --><!-- /{p} -->\n" for p in PARTS))
+    before = path.read_text()
+    with pytest.raises(SystemExit):
+        readme.main(["--chek"])
+    assert path.read_text() == before
+
+
+def test_a_readme_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(readme, "ROOT", small_book(tmp_path))
+    path = tmp_path / "README.md"
+    path.write_text("".join(f"<!-- {p} --><!-- /{p} -->\n" for p in PARTS))
+    path.with_suffix(".part").mkdir()  # root may write everywhere, so a folder stands in the way
+    assert readme.main([]) == 1
+    assert capsys.readouterr().err == "README.md cannot be written: Is a directory.\n"

@@ -142,3 +142,42 @@ def test_the_command_line_prints_points_and_complains(course):
     done = subprocess.run([*command, "--json", "--times", "2"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["lab1_demo"]["wrong_normalize_axis"]["normalize-check-1"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["chapters/s9_demo/u1_demo.py"], "chapters/s9_demo/u1_demo.py is no lab; expected solutions/<series>/lab"),
+        (["solutions/s9_demo/lab2_none.py"], "lab2_none.py: it cannot be read (No such file or directory)."),
+        (["--only", "nobody"], "No answer was scored: "),
+        (["--root", "tests"], "No answer was scored: "),
+    ],
+)
+def test_what_scores_nothing_is_no_success(course, monkeypatch, capsys, arguments, told):
+    monkeypatch.chdir(course)
+    root = [] if "--root" in arguments else ["--root", str(course)]
+    assert variants.main([*root, *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_nothing_is_scored_no_times(capsys):
+    with pytest.raises(SystemExit):
+        variants.main(["--times", "0"])
+    assert "--times" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('"""X."""\n\n# %% exercise="f"\nx = (\n', "an answer that is no valid Python proves nothing ('(' was never"),
+        ('"""X.\n\n# %% exercise="f"\nx = 1\n', "wrong_f_x.py:1: its head is no valid Python (unterminated"),
+        ('\ufeff"""X."""\n\n# %% exercise="f"\nx = 1\n', "wrong_f_x.py:1: found a byte order mark"),
+    ],
+)
+def test_an_answer_that_cannot_be_run_is_refused(tmp_path, text, told):
+    path = tmp_path / "wrong_f_x.py"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SourceError) as caught:
+        variants.read_variant(path, {"f": "x = 2"})
+    assert told in str(caught.value)

@@ -16,7 +16,7 @@ from ..units import format_si
 __all__ = ["roofline_svg"]
 
 _WIDTH, _HEIGHT = 520, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 92, 48, 18, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 112, 54, 18, 50
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8a6500", "#2b7fb0")  # Okabe and Ito, two of them darkened
 _DASHES = ("", "7 4", "2 4", "9 3 2 3", "12 4", "4 2")
 
@@ -67,7 +67,7 @@ class _Axes:
             at = self.x(10.0**exponent)
             label = f"{10.0**exponent:g}"
             parts.append(f'<line x1="{at:.1f}" y1="{_TOP}" x2="{at:.1f}" y2="{_HEIGHT - _BOTTOM}" class="grid"/>')
-            parts.append(_text(at, _HEIGHT - _BOTTOM + 17, label))
+            parts.append(_text(at, _HEIGHT - _BOTTOM + 19, label))
         for exponent in range(math.ceil(self.y_range[0]), math.floor(self.y_range[1]) + 1):
             at = self.y(10.0**exponent)
             parts.append(f'<line x1="{_LEFT}" y1="{at:.1f}" x2="{_WIDTH - _RIGHT}" y2="{at:.1f}" class="grid"/>')

@@ -1,0 +1,88 @@
+"""How does a command end when it is told to: by Ctrl-C, by ``kill``, or by a terminal that closes?
+
+All of them raise KeyboardInterrupt, so that kernels are ended and results kept on the way out; the exit code tells
+which it was.
+
+>>> with stop_on_signals():
+...     try:
+...         signal.raise_signal(signal.SIGTERM)
+...     except KeyboardInterrupt:
+...         print(reason(), exit_code())
+SIGTERM 143
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from .footprint import children
+
+__all__ = ["exit_code", "kill_tree", "reason", "stop_on_signals"]
+
+_received: list[int] = []
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the first signal, and leave what cleans up then alone; the third ends all at once.
+
+    A signal that is ignored, as `nohup` ignores SIGHUP, stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may ask for signals
+        return
+    _received.clear()
+    names = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in names}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: object) -> None:
+    _received.append(number)
+    if len(_received) == 1:
+        raise KeyboardInterrupt
+    if len(_received) > 2:
+        os._exit(exit_code())
+    with contextlib.suppress(OSError):
+        os.write(2, b"\nrooflab: stopping already; once more, and it stops without cleaning up.\n")
+
+
+def reason() -> str:
+    """What stopped the command, in words."""
+    number = _received[0] if _received else signal.SIGINT
+    return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+
+
+def exit_code() -> int:
+    """The exit code of a command that was stopped: 128 and the number of the signal, as shells have it."""
+    return 128 + (_received[0] if _received else signal.SIGINT)
+
+
+def kill_tree(process: subprocess.Popen[Any]) -> None:
+    """End a process and all that it started; those that it has disowned are not found."""
+    if process.poll() is not None:
+        return
+    if hasattr(signal, "SIGSTOP"):
+        process.send_signal(signal.SIGSTOP)  # it starts no more while we look
+    found, waiting = [], children(process.pid)
+    while waiting:
+        found.append(waiting.pop())
+        waiting += children(found[-1])
+    process.kill()
+    for pid in found:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,185 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from rooflab import stopping
+from rooflab.book import open_book
+from rooflab.scratch import remove_stale, scratch_folder
+
+SHARED = Path(stopping.__file__).resolve().parents[1]
+NOTE_PID = "import os, pathlib, time\npathlib.Path('pid.part').write_text(str(os.getpid()))\n"
+NOTE_PID += "os.rename('pid.part', 'pid')\n"
+STOPPING = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A folder for temporary files, for this process and those that it starts."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def start(*arguments, folder):
+    """Start the command line and wait until a notebook in the folder has written its process number."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rooflab", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(SHARED)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: (folder / "pid").exists() or process.poll() is not None, 120)
+    assert process.poll() is None, process.communicate()
+    return process, int((folder / "pid").read_text())
+
+
+@pytest.mark.parametrize(("number", "code"), STOPPING, ids=lambda each: getattr(each, "name", ""))
+def test_a_stopped_run_ends_its_kernel_and_keeps_what_has_run(notebook, tmp_path, temporary, number, code):
+    source = notebook("long", "print('kept')", f"{NOTE_PID}time.sleep(600)")
+    process, kernel = start("run", source, "--output", tmp_path / "out", folder=tmp_path)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert errors.rstrip().endswith(f"long: stopped in code cell 2 of 2; saved as {tmp_path / 'out' / 'long.ipynb'}")
+    assert "Traceback" not in errors
+    assert "kept" in (tmp_path / "out" / "long.ipynb").read_text()
+    assert not alive(kernel)
+    assert list(temporary.glob("rooflab-*")) == []
+
+
+def test_a_second_signal_does_not_disturb_the_cleaning_up(notebook, tmp_path, temporary):
+    # A kernel that does not listen makes the end last a moment.
+    deaf = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    source = notebook("long", f"{deaf}{NOTE_PID}while True: time.sleep(1)")
+    process, kernel = start("run", source, "--output", tmp_path / "out", folder=tmp_path)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert (tmp_path / "out" / "long.ipynb").is_file()
+    assert not alive(kernel)
+    assert list(temporary.glob("rooflab-*")) == []
+
+
+def test_a_killed_run_leaves_no_kernel_and_the_next_one_removes_its_files(notebook, tmp_path, temporary):
+    source = notebook("long", f"{NOTE_PID}time.sleep(600)")
+    process, kernel = start("run", source, "--output", tmp_path / "out", folder=tmp_path)
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not alive(kernel))
+    (left,) = temporary.glob("rooflab-*")
+    assert remove_stale() == []  # too young to be sure
+    assert remove_stale(older_than_s=0) == [left]
+    assert not left.exists()
+
+
+def test_a_stopped_tour_reports_and_leaves_nothing(book_folder, tmp_path, temporary):
+    path = book_folder / "chapters" / "s9_demo" / "u1_demo.ipynb"
+    cells = json.loads(path.read_text())
+    cells["cells"][-2]["source"] = [f"{NOTE_PID}time.sleep(600)"]
+    path.write_text(json.dumps(cells))
+    process, kernel = start("tour", "--no-open", folder=path.parent)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "Traceback" not in errors
+    assert "u1_demo: stopped in code cell" in errors
+    assert out.rstrip().endswith(f"The report: {book_folder / '.rooflab' / 'tour' / 'report.html'}")
+    assert not alive(kernel)
+    assert list(temporary.glob("rooflab-*")) == []
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_grading_that_is_stopped_leaves_no_process(book_folder, tmp_path, temporary, how):
+    part, pid = str(tmp_path / "part"), str(tmp_path / "pid")
+    code = (
+        f"import os, time; open({part!r}, 'w').write(str(os.getpid())); os.rename({part!r}, {pid!r}); time.sleep(600)"
+    )
+    lab = open_book().labs[0]
+    for path in (lab.path, lab.solution):
+        path.write_text(path.read_text().replace("import sys", code, 1))
+    code = (
+        "import pathlib, sys; from rooflab import book, classroom, stopping\n"
+        "with stopping.stop_on_signals():\n"
+        "    classroom.grade_lab(pathlib.Path('.'), book.open_book().labs[0], progress=False)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SHARED)}, stderr=subprocess.PIPE
+    )
+    wait_for((tmp_path / "pid").exists, 120)
+    kernel = int((tmp_path / "pid").read_text())
+    driver = int(Path(f"/proc/{kernel}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    process.send_signal(signal.SIGTERM if how == "stopped" else signal.SIGKILL)
+    process.communicate(timeout=60)
+    if how == "stopped":
+        assert not alive(driver)
+        assert not alive(kernel)
+        assert list(temporary.glob("rooflab-*")) == []
+    wait_for(lambda: not alive(driver) and not alive(kernel))
+
+
+def test_a_folder_in_use_is_not_stale(temporary):
+    with scratch_folder("a") as folder:
+        assert remove_stale(older_than_s=0) == []
+        assert folder.is_dir()
+    assert not folder.exists()
+
+
+def test_a_kernel_that_cannot_be_asked_to_end_is_killed_anyway():
+    child = (
+        "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+    )
+    child += "print(p.pid, flush=True); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True)
+    inner = int(process.stdout.readline())
+    stopping.kill_tree(process)
+    process.stdout.close()
+    wait_for(lambda: not alive(inner))
+    assert process.returncode == -signal.SIGKILL
+    stopping.kill_tree(process)  # twice does no harm
+
+
+def test_no_place_for_temporary_files_is_one_sentence(monkeypatch):
+    def full(**_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    with pytest.raises(OSError, match=r"Temporary files cannot be written to .*: the disk is full\. .* set TMPDIR"), \
+            scratch_folder("x"):  # fmt: skip
+        pass
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopping.stop_on_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
