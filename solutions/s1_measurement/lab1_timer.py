@@ -93,7 +93,7 @@ print(f"per call, without a wait: {early_s / 3 * 1e6:5.1f} µs\nper call, with a
 
 # %% tags=["demo"]
 launches = [event for event in machine.log if event[0] == "launch"]
-alt = "Timeline. Three short launches on the host; then three long kernels on the device, one after the other."
+alt = "Timeline of three short launches on the host and then three long kernels on the device, one after the other."
 with plots.figure(
     "The launches return long before the kernels have run", x="time (µs)", alt=alt, size=(7.2, 2.4)
 ) as ax:
@@ -171,16 +171,18 @@ def time_call(settings, min_s):
 with check.exercise("time_call"):
     quick = {"kernels": {"work": 50_000}, "launch_ns": 4_000, "wait_ns": 6_000}
     check.close(
-        time_call({**quick, "compile_ns": 20_000_000}, 0.0), 4e-6 + 50e-6 + 6e-6, rtol=1e-9, what="a batch of one call",
+        time_call({**quick, "compile_ns": 20_000_000}, 0.0), 4e-6 + 50e-6 + 6e-6, rtol=1e-9, unit="s",
+        what="a batch of one call",
         hint="Far too large: the first call compiles. Too large by a kernel: it was still queued when the batch began. "
         "Too small: you read the clock before the device had finished.",
     )  # fmt: skip
     check.close(
-        time_call(quick, 1e-3), (4e-6 + 32 * 50e-6 + 6e-6) / 32, rtol=1e-9, what="the first batch of a millisecond",
+        time_call(quick, 1e-3), (4e-6 + 32 * 50e-6 + 6e-6) / 32, rtol=1e-9, unit="s",
+        what="the first batch of a millisecond",
         hint="A batch has one wait, after its last launch; its time is divided by its own calls, not by all so far.",
     )  # fmt: skip
     check.close(
-        time_call({**quick, "resolution_ns": 100_000}, 10e-3), 50e-6, rtol=0.01, what="a coarse clock",
+        time_call({**quick, "resolution_ns": 100_000}, 10e-3), 50e-6, rtol=0.01, unit="s", what="a coarse clock",
         hint="One call is shorter than a step of this clock. Does your batch grow until it lasts min_s?",
     )  # fmt: skip
 
@@ -214,13 +216,13 @@ for min_s in (0.0, 0.7e-3, 3e-3):
         "drift_per_call": 1e-3, "seed": draw.randrange(10**6),
     }  # fmt: skip
     expected = _batches(fresh, min_s)
-    check.close(time_call(deepcopy(fresh), min_s), expected, rtol=1e-9, what=f"fresh machine, {min_s=}",
+    check.close(time_call(deepcopy(fresh), min_s), expected, rtol=1e-9, unit="s", what=f"fresh machine, {min_s=}",
                 hint=f"Noise and drift belong to the answer; the settings do not hold it: {fresh}")  # fmt: skip
 
 # %% hidden="time_call" points=1
 draw = random.Random()
 short = {"kernels": {"work": draw.randrange(500, 1500)}, "launch_ns": draw.randrange(4_000, 6_000), "wait_ns": 9_000}
-check.close(time_call(deepcopy(short), 2e-3), short["launch_ns"] / 1e9, rtol=0.05, what="launches bind",
+check.close(time_call(deepcopy(short), 2e-3), short["launch_ns"] / 1e9, rtol=0.05, unit="s", what="launches bind",
             hint=f"Kernels shorter than their launch run as fast as they are launched: {short}")  # fmt: skip
 # 256 calls last 15 to 20 ms, 128 calls do not last 10 ms; a step more or less is less than one percent.
 coarse = {
@@ -228,7 +230,7 @@ coarse = {
     "resolution_ns": 100_000, "seed": draw.randrange(10**6),
 }  # fmt: skip
 expected = _batches({**coarse, "resolution_ns": 1}, 10e-3)
-check.close(time_call(deepcopy(coarse), 10e-3), expected, rtol=0.011,
+check.close(time_call(deepcopy(coarse), 10e-3), expected, rtol=0.011, unit="s",
             what="a coarse clock", hint=f"The first batch that lasts min_s decides: {coarse}")  # fmt: skip
 
 # %% [markdown]
@@ -553,14 +555,14 @@ with check.exercise("settle"):
     calm = settle({"kernels": {"work": 100_000}, "compile_ns": 10**6}, 0.01, 50)
     check.equal([calm["samples"], calm["settled"]], [6, True], what="samples on a machine without noise",
                 hint="Six equal samples settle it. Does the untimed call keep the compilation out?")  # fmt: skip
-    check.close(calm["median_s"], 108e-6, rtol=1e-9, what="median on a machine without noise",
+    check.close(calm["median_s"], 108e-6, rtol=1e-9, unit="s", what="median on a machine without noise",
                 hint="A sample is launch, kernel and wait: from an empty queue until the call is done.")  # fmt: skip
     # Calls 1 to 10 are timed; 4, 5 and 6 are half as long again.
     busy = {"kernels": {"work": 92_000}, "neighbour_calls": [[4, 7]], "neighbour_factor": 1.5}
     capped = settle(busy, 0.1, 10)
     check.equal([capped["samples"], capped["settled"]], [10, False], what="a neighbour, at most 10 samples",
                 hint="The interval still spans both levels after 10 samples: give up and say so.")  # fmt: skip
-    check.close([capped["low_s"], capped["median_s"], capped["high_s"]], [100e-6, 100e-6, 146e-6], rtol=1e-9,
+    check.close([capped["low_s"], capped["median_s"], capped["high_s"]], [100e-6, 100e-6, 146e-6], rtol=1e-9, unit="s",
                 what="the interval of 10 samples", hint="Ranks 1 and 10, counted from 1; no p20, no mean.")  # fmt: skip
     longer = settle(busy, 0.1, 100)
     check.equal([longer["samples"], longer["settled"]], [16, True], what="the same neighbour, at most 100 samples",
@@ -603,7 +605,7 @@ for jitter, width in ((0.1, 0.02), (0.3, 0.05), (0.3, 0.1), (0.02, 0.05), (0.5, 
     found, what = settle(deepcopy(fresh), width, cap), f"fresh machine, {width=}, {cap=}"
     check.equal([found["samples"], found["settled"]], counts, what=what,
                 hint=f"Stop at the first n that is enough: {fresh}")  # fmt: skip
-    check.close([found["low_s"], found["median_s"], found["high_s"]], values, rtol=1e-9, what=what,
+    check.close([found["low_s"], found["median_s"], found["high_s"]], values, rtol=1e-9, unit="s", what=what,
                 hint=f"Median and interval are those of all timed samples, the slow ones too: {fresh}")  # fmt: skip
 
 # %% hidden="settle" points=1
@@ -617,7 +619,7 @@ for cap in (6, 13, draw.randrange(40, 90)):
     found, what = settle(deepcopy(fresh), 1e-4, cap), f"noisy machine, {cap=}"
     check.equal([found["samples"], found["settled"]], counts, what=what,
                 hint=f"At the cap, stop and say unsettled: {fresh}")  # fmt: skip
-    check.close([found["low_s"], found["median_s"], found["high_s"]], values, rtol=1e-9, what=what,
+    check.close([found["low_s"], found["median_s"], found["high_s"]], values, rtol=1e-9, unit="s", what=what,
                 hint=f"An unsettled median comes with its interval all the same: {fresh}")  # fmt: skip
 
 # %% [markdown]
@@ -885,7 +887,7 @@ with check.exercise("bandwidth"):
         "wait_ns": 1_000,
     }  # fmt: skip
     found = bandwidth(bare, 160_000_000, 1100 * GB_PER_S)
-    check.close(found["rates"], [160e6 / 162e-6, 160e6 / 162e-6], rtol=1e-9, what="rates without a cache",
+    check.close(found["rates"], [160e6 / 162e-6, 160e6 / 162e-6], rtol=1e-9, unit="B/s", what="rates without a cache",
                 hint="162 µs a call: launch and wait belong to the sample.")  # fmt: skip
     check.equal([found["buffers"], found["believable"]], [2, True], what="buffers without a cache",
                 hint="One rate cannot show that it does not depend on n: compare with the one before.")  # fmt: skip
@@ -893,7 +895,7 @@ with check.exercise("bandwidth"):
     found = bandwidth(cached, 160_000_000, 1100 * GB_PER_S)
     # The share 1 / n of a buffer is still in the cache. From there all of it takes 40 µs, from memory 160 µs.
     rates = [160e6 / (2e-6 + (40e-6 + (n - 1) * 160e-6) / n) for n in (1, 2, 4, 8, 16)]
-    check.close(found["rates"], rates, rtol=1e-9, what="rates with a cache",
+    check.close(found["rates"], rates, rtol=1e-9, unit="B/s", what="rates with a cache",
                 hint="Sample i uses buffer i mod n, after one untimed call on each. The rate of 8 buffers is below the "
                 "limit, but not within 5 % of the rate of 4.")  # fmt: skip
     found = bandwidth(cached, 2 * 160_000_000, 1100 * GB_PER_S)
@@ -941,11 +943,13 @@ for fits, limit in ((1, 1e12), (2, 1e12), (4, 1e12), (2, 5e11)):
     fresh, nbytes = _memory(draw, fits)
     rates, rest = _sweep(fresh, nbytes, limit)
     found, what = bandwidth(deepcopy(fresh), nbytes, limit), f"cache for {fits} buffers, {limit=:.0e}"
-    check.close(found["rates"], rates, rtol=1e-9, what=what,
+    check.close(found["rates"], rates, rtol=1e-9, unit="B/s", what=what,
                 hint=f"An untimed round, then 4 n samples in turn; the median: {fresh}")  # fmt: skip
     check.equal([found["buffers"], found["believable"]], rest, what=what,
                 hint=f"Possible, and within 5 % of the rate before: {fresh}")  # fmt: skip
-    check.close(found["bytes_per_s"], rates[-1], rtol=1e-9, what=what, hint="Report the last rate, not the largest.")
+    check.close(
+        found["bytes_per_s"], rates[-1], rtol=1e-9, unit="B/s", what=what, hint="Report the last rate, not the largest."
+    )
 
 # %% hidden="bandwidth" points=2
 draw = random.Random()
@@ -960,7 +964,7 @@ for settings, limit, hint in (
     found, what = bandwidth(deepcopy(settings), nbytes, limit), f"fresh machine, {limit=}"
     hint += f" The machine: {settings}"
     check.equal([found["buffers"], found["believable"]], rest, what=what, hint=hint)
-    check.close(found["bytes_per_s"], rates[-1], rtol=1e-9, what=what, hint=hint)
+    check.close(found["bytes_per_s"], rates[-1], rtol=1e-9, unit="B/s", what=what, hint=hint)
 
 # %% [markdown]
 # Your sweep on the machine of the figure, with 64 MiB a call:
