@@ -314,6 +314,11 @@ class TestBands:
         assert tick_texts(fig.axes[0].xaxis) == ["3", "50"]
         assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == list(self.RANGES)
 
+    def test_an_array_of_two_rows_is_two_ends(self, shown):
+        plots.bands([3, 50], {name: np.array(ends) for name, ends in self.RANGES.items()}, title="T", x="x", y="y")
+        plots.bands([3, 50], self.RANGES, title="T", x="x", y="y")
+        assert shown[0][1] == shown[1][1]
+
     def test_in_grey_one_behind_the_other_can_be_seen(self, shown):
         plots.bands([3, 50], self.RANGES, title="T", x="samples", y="median")
         fills, lines = shown[0][0].axes[0].collections, shown[0][0].axes[0].lines
@@ -327,6 +332,7 @@ class TestBands:
             ({}, "at least one range"),
             ({"a": [1, 2]}, "expected a list of numbers or measurements for 'a'"),
             ({"a": 3}, "expected the lower and the upper ends of 'a'"),
+            ({"a": np.array(3)}, "expected the lower and the upper ends of 'a'"),
             ({"a": ([1, 2], [1])}, "'a' has 2 lower and 1 upper ends"),
             ({"a": (["x", "y"], [1, 2])}, "expected numbers for 'a'; found 'x'"),
             ({str(i): ([1], [2]) for i in range(41)}, "expected at most 14 series"),

@@ -81,7 +81,7 @@ def bands(
 
 def _ends(label: str, where: np.ndarray, ends: Any, left_out: LeftOut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The positions, lower and upper ends of one range."""
-    if not isinstance(ends, tuple | list) or len(ends) != 2:
+    if not isinstance(ends, tuple | list | np.ndarray) or getattr(ends, "ndim", 1) == 0 or len(ends) != 2:
         raise ValueError(
             f"expected the lower and the upper ends of {label!r}, two lists; found a {type(ends).__name__}"
         )
