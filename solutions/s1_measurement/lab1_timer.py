@@ -489,7 +489,7 @@ ranges = {
 }
 plots.bands(
     counts, ranges, title="The noisier machine needs more samples for the same certainty", ticks=True,
-    x="samples in a run", y="median that the run reports (95 % of 100 runs)",
+    x="samples in a run", y="median of a run, 95 % of 100 runs",
 )  # fmt: skip
 
 # %% [markdown]
