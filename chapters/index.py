@@ -52,7 +52,7 @@ book.show_map()
 #   worth a closer look.
 # * Numbers in a unit come from this device, now. Grey points and *recorded* columns come from a reference device; the
 #   legend says which one.
-# * Close other programs while you measure. When one was disturbed, the line below it says so.
+# * Close other programs while you measure. When a measurement was disturbed, a line below its figure or table says so.
 # * Each series ends in labs. Fill the marked cells and run the checks. Before you hand one in, press *Validate* in the
 #   toolbar. The button is there where nbgrader's extensions are: in what `make lab` opens, on Binder, in most classes,
 #   but not in Colab. Without it, restart the kernel and run all cells; no visible check may fail.

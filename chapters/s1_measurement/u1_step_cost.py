@@ -35,8 +35,10 @@ from rooflab import open_unit
 
 device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
 
+import math
 import time
 import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +54,7 @@ from rooflab.neighbour import busy_neighbour
 from rooflab.roofline import bound, fit_three, sequence_regime, sequence_time_s
 
 jax.config.update("jax_default_matmul_precision", "highest")  # or JAX rounds fp32 to TF32 on NVIDIA chips
-warnings.filterwarnings("ignore", message="TensorFloat32")  # torch would rather do so too
+warnings.filterwarnings("ignore", message="TensorFloat32")  # torch's hint to let it round as well
 
 # %% [markdown]
 # On a CPU the experiments are smaller, so that the whole unit takes about a minute; what they show is the same. All
@@ -75,11 +77,11 @@ WIDTHS = size(cpu=(64, 128, 10), gpu=(1024, 8192, 1000))  # layers of the MLP of
 # the work is *asked for*, the two run side by side: Python prepares the next call while the device computes. This is
 # **asynchronous execution**. It makes programs fast, and it makes clocks lie.
 #
-# Which frameworks do that here? Torch is asynchronous on a GPU and synchronous on a CPU. JAX is asynchronous
-# everywhere. So there is a liar on every machine, and we can catch it in the act, with two ways to read the clock.
-# They differ by one line: where we wait. Both will go around the same product of two n × n matrices, in torch and in
-# JAX. It takes 2n³ FLOPs: a multiplication and an addition for each of n³ pairs. If the call only *asks*, its time
-# does not know n at all, and the ratio of the largest to the smallest is 1.
+# Which frameworks do that here? Torch is asynchronous on a GPU and synchronous on a CPU. JAX is asynchronous on every
+# device. So there is a liar on every machine, and we can catch it in the act, with two clocks that differ in one
+# thing: whether they wait for the result before they are read. Each is put around the same product of two n × n
+# matrices, in torch and in JAX. It takes 2n³ FLOPs: a multiplication and an addition for each of n³ pairs. If the
+# call only *asks*, its time does not know n at all, and the ratio of the largest to the smallest is 1.
 
 
 # %%
@@ -110,15 +112,16 @@ def products(n):
     return {"torch": lambda: a @ a, "JAX": lambda: matmul_jax(b, b)}
 
 
-def median_of(clock, call, calls=7):
-    call()  # the first call is another story: the next section tells it
-    return float(np.median([clock(call) for _ in range(calls)]))
+def medians(call, rounds=9):
+    wait(call())  # the first call is another story: the next section tells it
+    both = [(naive(call), waited(call)) for _ in range(rounds)]  # in turn, so that both see the same machine
+    return np.median(both, axis=0).tolist()
 
 
-pairs = [products(n) for n in SIDES]
+read = [{name: medians(call) for name, call in products(n).items()} for n in SIDES]
 seconds = {
-    f"{name}, {clock.__name__}": [median_of(clock, pair[name]) for pair in pairs]
-    for clock in (naive, waited)
+    f"{name}, {clock}": [both[name][i] for both in read]
+    for i, clock in enumerate(("naive", "waited"))
     for name in ("torch", "JAX")
 }
 
@@ -132,14 +135,15 @@ plots.curves(
 )  # fmt: skip
 
 # %% [markdown]
-# Follow the naive line of JAX: it hardly rises. It is not quite flat, for a larger result has to be allocated, and a
-# host that slept through a long wait starts slowly. But compare it with the work, which grew by the cube. The waited
-# line is flat only while the matrices are tiny, and then climbs along the slope 3 that 2n³ demands. Between the two
-# lines lies all the work that the naive clock did not see. At the right end of the figure it missed nearly
-# everything.
+# (Hollow grey marks, here and in all figures, are the same experiment on another device, whose run was recorded.)
+# Follow the naive line of JAX: it hardly rises. It is not quite flat, for a larger result has to be allocated, among
+# other things. But compare it with the work, which grew by the cube. The waited line is flat only while the matrices
+# are tiny, and then climbs along the slope 3 that 2n³ demands. Between the two lines lies all the work that the naive
+# clock did not see. At the right end of the figure it missed nearly everything.
 #
-# On a GPU torch's naive line is flat too. On a CPU torch computes inside the call, so that its two lines lie on each
-# other once the work outweighs the wait: the naive clock is right, by luck. A benchmark that is right by luck becomes
+# On a GPU torch's naive line is flat too. On a CPU torch computes inside the call, so that its two lines come
+# together once the work outweighs the wait: the naive clock is right, by luck. (For a tiny product JAX's may meet
+# too: its CPU runtime does not hand so little work to another thread.) A benchmark that is right by luck becomes
 # wrong on the next machine.
 #
 # **Takeaway.** A call's return says that the work was accepted. Only a wait says that it was done. From here on we
@@ -185,15 +189,17 @@ plots.curves(
 # The first points lie far above all others. What happened in them has names:
 #
 # * **Compilation.** The function is traced, optimized and translated, once per function and per combination of shapes
-#   and types. It is the largest item by far, and it comes back when a shape changes.
+#   and types. For `torch.compile` it is the largest item by far, and it comes back when a shape changes.
 # * **Loading and allocation.** Libraries open, memory pools grow, a GPU's context is made. The eager function
 #   compiles nothing, and pays this all the same.
 # * **Autotuning.** A library may try several kernels for a new shape and keep the fastest.
 # * **Warm-up.** Caches fill, and clocks rise from their idle state.
 #
-# A fixed number of calls to discard fits none of them: one is enough here and twenty are too few there. The rule that
-# `measure` follows is to discard until two timings in a row agree, and to report the first call *apart*, because it
-# is a cost too. The line above the figure says after how many calls compiling has paid for itself, if it does.
+# A fixed number of calls to discard fits none of them: one is enough here and twenty are too few there. It takes a
+# rule that looks at the timings. That of `measure` is a cheap one: it discards until two in a row agree within a
+# fifth, ten at most, and leaves the rest to the median. (The lab builds a better one.) It reports the first call
+# *apart*, because that is a cost too. The line above the figure says after how many calls compiling has paid for
+# itself, if it does.
 #
 # **Takeaway.** The first call measures compiling and loading. Report it, but never mix it with the others; and ask
 # after how many calls it pays.
@@ -223,15 +229,15 @@ print(thousand)
 
 # %%
 predict("timed one after the other, the second of two equal functions takes … times the first", unit="x", model=1.0)
-SECONDS = 0.6  # for each candidate; the neighbour comes after that, halfway through
-fixed = {"budget_s": SECONDS, "settle": 0, "calls": 100}  # long samples: no neighbour can be slept through
+SECONDS = 1.0  # for each candidate; the neighbour comes after that, halfway through
+fixed = {"budget_s": SECONDS, "settle": 0, "calls": 40}  # long samples: no neighbour can be slept through
 
 # %%
 with busy_neighbour(after_s=SECONDS):
     first, second = measure(lambda: jitted(x_jax), **fixed), measure(lambda: jitted(x_jax), **fixed)
 with busy_neighbour(after_s=SECONDS):
     turns = measure_all({"a": lambda: jitted(x_jax), "b": lambda: jitted(x_jax)}, **fixed)
-report("timed one after the other, the second of two equal functions takes … times the first", second / first)
+report("timed one after the other, the second of two equal functions takes … times the first", float(second / first))
 plots.intervals(
     {"one after the other": second / first, "in turn": turns["b"] / turns["a"]}, truth=1.0,
     title="Only candidates timed in turn are slowed alike", x="time of the second / time of the first",
@@ -243,8 +249,8 @@ plots.intervals(
 # although the times themselves went up for both. This is **interleaving**, and `measure_all` does it whenever it is
 # given more than one candidate.
 #
-# **Takeaway.** Median and p20 to p80 guard against outliers; interleaving guards against drift. A sceptic will ask
-# for both.
+# **Takeaway.** The median guards against outliers, the band from p20 to p80 shows them, and interleaving guards
+# against drift. A sceptic will ask for all three.
 
 # %% [markdown]
 # ## Three regimes
@@ -261,10 +267,11 @@ plots.intervals(
 # three measurements are enough, each deep inside one regime: adding 1 to a single number, adding 1 to many numbers in
 # place, and a large product.
 #
-# Everything else is then a prediction. Adding 1 in place in fp32 reads 4 bytes and writes 4 for each element, so it
-# leaves the plateau where 8n/β = t₀. A product of n × n matrices does n³ work on n² data: on axes of elements and
-# time its line rises with slope 3/2, against slope 1 for the addition. How many elements can an addition have before
-# its size matters at all?
+# Everything else is then a prediction. While t₀ wins, the time does not depend on the size: on a chart it is a
+# **plateau**, which ends in a **knee**. Adding 1 in place in fp32 reads 4 bytes and writes 4 for each element, so its
+# knee lies where 8n/β = t₀. A product of n × n matrices does n³ work on n² data: on axes of elements and time its
+# line rises with slope 3/2, against slope 1 for the addition. How many elements can an addition have before its size
+# matters at all?
 
 
 # %%
@@ -309,8 +316,8 @@ plots.curves(
 #
 # Look also at the middle of the elementwise line, between the knee and the largest sizes. On a CPU some points lie
 # *below* the model: faster than the memory. The model may be crude, but nothing should beat a bound. On a large GPU
-# none may do so, because what fits into its cache takes less than one t₀, and the launch hides it. Hidden or not, it
-# asks for an experiment, and the next section makes it.
+# hardly any may do so, because what fits into its cache takes about as long as one t₀, and the launch hides most of
+# it. Hidden or not, it asks for an experiment, and the next section makes it.
 #
 # **Takeaway.** Measure t₀, β and π once, and a bound on the time of a new operation is a matter of counting its FLOPs
 # and bytes.
@@ -328,7 +335,7 @@ plots.curves(
 
 # %%
 SMALL = size(cpu=2**18, gpu=2**22)  # elements of one buffer, of four bytes each
-COPIES = max(8, int((device.cache_bytes or 2**26) / SMALL))  # together at least four times the cache
+COPIES = max(8, math.ceil((device.cache_bytes or 2**26) / SMALL))  # together at least four times the cache
 clock = GraphClock(unroll=COPIES) if device.torch == "cuda" else "host"  # a launch takes longer than a cached buffer
 predict("one buffer, over and over, shows a bandwidth … times that of rotating buffers", unit="x", model=1.0)
 
@@ -347,13 +354,14 @@ tables.table(rows, columns=["median_s", "bytes_per_s"])
 # %% [markdown]
 # The single small buffer beats the rotating ones by the ratio in the first table, and none of that speed belongs to
 # the memory. The rotating ones stay somewhat below the large buffer, which no cache can hold: a small buffer also
-# pays for starting and ending. This is why points of the last figure dipped below the model: its β is the memory's,
-# and they never went there.
+# pays for starting and ending. This is why points in the figure of the three regimes dipped below the model: the
+# model's β is the memory's, and those additions never went to memory.
 #
 # Which of the two numbers is right? Both: a kernel whose input was just written by the kernel before it finds it in
 # the cache, a step that walks through all its weights does not. What is wrong is to report the first and call it
 # memory bandwidth. `measure(..., inputs=[...])` rotates, and `measure(..., cold=True)` overwrites the caches before
-# each call. A reported bandwidth above the memory's own is the sure sign that neither was done.
+# each call. A reported bandwidth above the memory's own is a sure sign that something is wrong: the cache answered,
+# or nobody waited, or the bytes were miscounted.
 #
 # **Takeaway.** Ask of every bandwidth: could this buffer have stayed in a cache?
 
@@ -368,9 +376,11 @@ tables.table(rows, columns=["median_s", "bytes_per_s"])
 #
 # $$t = \max\left(\sum_i t_0,\ \sum_i \max\left(\frac{Q_i}{\beta}, \frac{W_i}{\pi}\right)\right)$$
 #
-# At batch 1 the first term should win: the device waits for the host. As the batch grows, the second catches up, and
-# from there on a larger batch costs more time. We read the end of the overhead regime off where the step takes twice
-# as long as at batch 1. Up to half of that batch a larger one is nearly free.
+# At batch 1 there is next to no arithmetic, and what remains does not depend on the batch: the launches, or the
+# reading of the weights, whichever takes longer. (Wide layers on a fast chip have so many weights that it is the
+# second.) As the batch grows, arithmetic and activations catch up, and from there on a larger batch costs more time.
+# We read that knee off where the step takes twice as long as at batch 1. At half of that batch it takes at most half
+# as long again.
 
 
 # %%
@@ -378,7 +388,7 @@ def parts(batch):
     return costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values()
 
 
-fine = np.unique(np.geomspace(1, BATCHES[-1], 200).astype(int)).tolist()
+fine = np.unique(np.geomspace(1, 100 * BATCHES[-1], 300).astype(int)).tolist()
 free_batch = leaves_plateau(fine, [sequence_time_s(parts(b), fit) for b in fine])
 predict("the eager step takes twice as long as at batch 1 from batch … on", model=free_batch)
 
@@ -395,6 +405,9 @@ by_batch = [measure_all({name: make(b) for name, make in makers.items()}, budget
 steps = {name: [times[name] for times in by_batch] for name in makers}
 measured_batch = leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]])
 report("the eager step takes twice as long as at batch 1 from batch … on", measured_batch)
+host_s, device_only = steps["torch eager"][0].median_s, replace(fit, launch_s=0.0)
+corrected = leaves_plateau(fine, [max(host_s, sequence_time_s(parts(b), device_only)) for b in fine])
+print(f"With the step's own time at batch 1 in place of the launches, the model says batch {corrected:,.0f}.")
 rows = {
     f"batch {b:,}": {"regime, by the model": sequence_regime(parts(b), fit), "model_s": sequence_time_s(parts(b), fit),
                      "eager_s": eager.median_s, "eager / model": eager.median_s / sequence_time_s(parts(b), fit)}
@@ -411,27 +424,29 @@ step = {"listed": costs.mlp(WIDTHS, 64, "fp32", training=True), "counted": count
 tables.table(step, columns=["launches", "flops", "bytes"], caption="a step at batch 64")
 
 # %% [markdown]
-# The table said in which regime the model sees each batch before we drew a line: as long as the launches are the
-# longer sum, overhead; after that, what most of the device's time goes into. The shape of the curves is the model's:
-# flat, then rising with the batch. The lines differ where the model is silent. The eager step starts far above its
-# sum of t₀: our t₀ is the price of one bare call, and a training step pays for the autograd graph, the optimizer's
-# bookkeeping and Python between the kernels as well.
+# The table says in which regime the model sees each batch: as long as the launches are the longer sum, overhead;
+# after that, what most of the device's time goes into. The shape of the curves is the model's: flat, then rising with
+# the batch. The lines differ where the model is silent. The eager step starts far above its sum of t₀: our t₀ is the
+# price of one bare call, and a training step pays for the autograd graph, the optimizer's bookkeeping and Python
+# between the kernels as well. If that is why the measured knee lies beyond the model's, then the model must find it
+# once it is told what the host really takes. The printed line makes that experiment.
 #
 # `torch.compile` was given the loss. It compiles the loss's forward *and* backward pass, but as two programs. Between
 # them stand autograd and the gradients, after them the optimizer in Python, and before each call a check that the
 # compiled code still applies. We also asked for one program for all batches (`dynamic=True`), which forgoes what a
-# fixed shape allows. So it may win little at batch 1, or nothing. JAX hands the device *one* program for the whole
-# step. It starts lowest, even below the model, because one program is no sum of launches; and it leaves its plateau
-# *earliest*, because there is less overhead to hide in. At the largest batch the three come close; what is left is
-# how well each library's kernels fit these shapes, and how far narrow layers stay below a π that was measured at a
+# fixed shape allows. So it may win little at batch 1, or even lose. JAX hands the device *one* program for the whole
+# step, and Python is called once. It starts lowest: on a CPU even below the model, since its kernels are calls inside
+# one program, while on a GPU each of them is still launched. And it leaves its plateau *earliest*, because there is
+# less overhead to hide in. What separates the three at the largest batch is how well each library's kernels fit these
+# shapes; what separates them from the model there is how far narrow layers stay below a π that was measured at a
 # large square.
 #
 # Did the model list the right kernels? The table counts those of the eager step, without a clock. FLOPs and bytes
 # agree. The extra launches are autograd's, which starts from a gradient of one, and on a CPU the optimizer's, one for
 # each parameter.
 #
-# **Takeaway.** Below its knee a step costs the same at any batch: the arithmetic units idle. Find the knee before you
-# buy a faster device, which would only idle more.
+# **Takeaway.** Below its knee a step costs about the same at any batch: the arithmetic units idle. Find the knee
+# before you buy a faster device, which would only idle more.
 
 # %% [markdown]
 # ## Drag the regimes
@@ -448,7 +463,7 @@ widgets.regimes(fit)
 #
 # 1. A call returns when the work is accepted. Wait for the result, or time nothing but the asking.
 # 2. The first call measures compiling and loading: report it apart.
-# 3. Median and p20 to p80 survive outliers; interleaving survives drift; rotation survives caches.
+# 3. The median survives outliers; interleaving survives drift; rotation survives caches.
 # 4. t = max(t₀, Q/β, W/π): three measured numbers say in which regime a step is before it runs.
 # 5. Below the knee a larger batch is nearly free. Above it, time is work.
 
@@ -458,8 +473,10 @@ widgets.regimes(fit)
 # * The lab of this series, [lab1_timer](../../labs/s1_measurement/lab1_timer.ipynb): write a benchmark function that
 #   survives all of these traps at once, on a machine built to fool it.
 # * The next unit, [How fast could it be?](u2_roofline.ipynb), turns β and π into the roofline.
-# * Williams, Waterman and Patterson, *Roofline: An Insightful Visual Performance Model*, CACM 52(4), 2009.
-# * Hoefler and Belli, *Scientific Benchmarking of Parallel Computing Systems*, SC 2015: twelve rules, and why.
+# * Williams, Waterman and Patterson, *Roofline: An Insightful Visual Performance Model for Multicore Architectures*,
+#   CACM 52(4), 2009.
+# * Hoefler and Belli, *Scientific Benchmarking of Parallel Computing Systems: Twelve Ways to Tell the Masses When
+#   Reporting Performance Results*, SC 2015: twelve rules, and why.
 # * Le Boudec, *Performance Evaluation of Computer and Communication Systems*, EPFL Press 2010, chapter 2: confidence
 #   intervals of a median.
 # * CUDA C++ Programming Guide, section on asynchronous concurrent execution; JAX documentation, *Asynchronous

@@ -4,9 +4,10 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({{ colab_url }})
 # [![Binder](https://mybinder.org/badge_logo.svg)]({{ binder_url }})
 #
-# A kernel runs at 200 GFLOP/s. Is that good? On one device it is a disaster, on another a small wonder, and for one
-# operation it is all that any device could give. A rate means nothing before we know what was possible. This unit
-# draws the line between the possible and the impossible, and puts the operations of deep learning under it.
+# A kernel runs at 200 GFLOP/s. Is that good? For a matrix product on a large GPU it is a disaster, on a laptop a
+# small wonder, and for some operations it is more than the device can give. A rate means nothing before we know what
+# was possible. This unit draws the line between the possible and the impossible, and puts the operations of deep
+# learning under it.
 #
 # When this unit is done, we can
 #
@@ -75,7 +76,8 @@ FLOAT = {"torch": size(cpu=torch.float32, gpu=torch.bfloat16), "JAX": size(cpu=j
 #
 # For β we do as little arithmetic as possible: we copy, or add 1 in place, buffers of growing size. Each byte is read
 # once and written once. Small buffers are all overhead, those in the middle live in a cache, and only the right end
-# of the curve shows the memory. How much faster than memory does the best cache look?
+# of the curve shows the memory. How much faster than memory does the best cache look? (We ask it of torch's
+# addition.)
 
 # %%
 roof = measured_ceilings(device, fresh=True)  # measured now, and kept with the date for others to use
@@ -109,34 +111,36 @@ plots.curves(
 )  # fmt: skip
 
 # %% [markdown]
-# The curve rises while the overhead shrinks beside the work, stands high where a cache holds the buffer, and falls to
-# β. At the right end, on a CPU, the copy lies below the addition in place, although both move the same bytes *by our
-# count*. A CPU reads a line of memory before it overwrites part of it (**write-allocate**), so the copy moves three
-# bytes for every two that we count. The addition has read its line anyway.
+# The curves rise while the overhead shrinks beside the work, stand high where a cache holds the buffer, and come down
+# to β. (JAX adds in place too: its argument was given away.) At the right end, on a CPU, the copy lies below the
+# addition in place, although both move the same bytes *by our count*. A CPU reads a line of memory before it
+# overwrites part of it (**write-allocate**), so the copy moves three bytes for every two that we count. The addition
+# has read its line anyway.
 #
 # For π we multiply matrices, in each format that the device has. On a GPU each product is timed alone, between two
-# events and with flushed caches. Products back to back draw more power than the chip may. It lowers its clock, and we
-# would measure its power limit.
+# events and with flushed caches, as the benchmark in Triton's library does. Products back to back are another
+# experiment: their operands may still be in a cache, and the chip sets its clock by its power.
 
 # %%
 products = {fmt: [matmul_rate(device, fmt, n) for n in SIDES] for fmt in FORMATS}
+reached = {fmt: max(m.flops_per_s for m in sweep) for fmt, sweep in products.items()}
+
+# %%
+roof = roof.raised(bytes_per_s=max(times[-1].bytes_per_s for times in series.values()), flops_per_s=reached)
 plots.curves(
     SIDES, products, attribute="flops_per_s", unit="FLOP/s", key="matmul sweep", x="side n of the matrices", y="FLOP/s",
     bounds={f"π, {DTYPE}": [roof.rate(DTYPE)] * len(SIDES)}, title="Only large products reach the peak of their format",
 )  # fmt: skip
-
-# %%
-reached = {fmt: max(m.flops_per_s for m in sweep) for fmt, sweep in products.items()}
-roof = roof.raised(bytes_per_s=max(times[-1].bytes_per_s for times in series.values()), flops_per_s=reached)
 show_ceilings(roof, device)
 
 # %% [markdown]
-# A ceiling that a measurement breaks through was none, so the roof is raised to the best of the sweeps.
+# A ceiling that a measurement breaks through was none, so the roof is raised to the best of the sweeps. (Where a
+# curve bends down at its right end, we suspect the clock again: a product that lasts long has time to heat the chip.)
 #
-# Where there is a datasheet, we reach a part of it and never the whole. The peak of a format assumes the boost clock,
-# and a chip at full load lowers its clock to stay within its power. The peak also assumes that every unit works in
-# every cycle, while a real product has edges, and starts and ends. The memory loses a part to refreshing and to
-# turning between reads and writes. From here on, π and β are the *measured* ones: a kernel should be compared with
+# Where there is a datasheet, we usually reach a part of it and not the whole. The peak of a format assumes the boost
+# clock, and a chip at full load lowers its clock to stay within its power. The peak also assumes that every unit
+# works in every cycle, while a real product has edges, and starts and ends. The memory loses a part to refreshing and
+# to turning between reads and writes. From here on, π and β are the *measured* ones: a kernel should be compared with
 # what this device does on its best day, not with a promise.
 #
 # **Takeaway.** Two numbers describe a device. Measure them with work that does nothing else, at sizes that leave
@@ -150,13 +154,14 @@ show_ceilings(roof, device)
 #
 # $$\frac{W}{\pi} > \frac{Q}{\beta} \quad\Longleftrightarrow\quad I = \frac{W}{Q} > \frac{\pi}{\beta}$$
 #
-# The left side belongs to the operation alone: its **arithmetic intensity** I, in FLOPs per byte. The right side
-# belongs to the device alone: its **ridge point**. To compare them is all there is to do.
+# In the second inequality the left side belongs to the operation alone: its **arithmetic intensity** I, in FLOPs per
+# byte. The right side belongs to the device alone: its **ridge point**. To compare the two says which ceiling is the
+# lower one.
 #
 # Let s be the bytes of a number. `axpy` (y ← ax + y) does 2 FLOPs for each 3s bytes: I = 2/(3s). A sum does one for
 # each s bytes. Softmax does about five and layer norm about seven for each 2s, GELU about five. A matrix-vector
-# product uses each weight once: 2 FLOPs for s bytes. None of these depends on the size. In only two operations does
-# reuse grow with the size. The product of two n × n matrices does 2n³ FLOPs on 3n² numbers: I = 2n/(3s). Attention
+# product uses each weight once: 2 FLOPs for s bytes. None of these depends on the size. In only two of our operations
+# does reuse grow with it. The product of two n × n matrices does 2n³ FLOPs on 3n² numbers: I = 2n/(3s). Attention
 # over L positions, if the scores never go to memory, does about 4L²d on 4Ld numbers per head: I = L/s. These two can
 # be made as intense as we like, as long as the pieces that are reused fit on the chip.
 
@@ -227,7 +232,7 @@ tables.table(rows, columns=list(rows["axpy"]), caption=f"ridge point in {DTYPE}:
 # can be launched.
 #
 # **Takeaway.** Intensity is a property of the operation, the ridge point one of the device. Reuse makes intensity,
-# and only in products and attention does it grow with the size.
+# and in products and attention it grows with the size.
 
 # %% [markdown]
 # ## The picture
@@ -242,13 +247,14 @@ title = "What each operation could reach, and what it does reach"
 plots.roofline(roof, measured, key="roofline", title=title, launches=lambda n: costs.matmul(n, n, n, DTYPE))
 
 # %% [markdown]
-# Hollow points are the model: on the roof, or below it where the launch decides. The dotted line at the right is that
-# third roof, for square products that take one launch. Solid points are measured. Grey ones, unless this *is* the
-# recorded device, are that device's, in its own format and at its larger sizes: the same order from left to right, at
-# rates that are orders of magnitude apart. The picture is a property of the operations more than of the device.
+# Hollow points are the model: on the roof, or below it where the launch decides. The dotted line is that third roof,
+# for square products that take one launch. Solid points are measured. Grey ones, unless this *is* the recorded
+# device, are that device's, in its own format and at its larger sizes: the same order from left to right, at rates
+# that are orders of magnitude apart. The picture is a property of the operations more than of the device.
 #
-# One roof is missing. The flat one is that of the matrix units, and an exponential does not run there. Operations
-# that are not products have a lower one of their own, and the next section runs into it.
+# One roof is missing. The flat one is that of products, which are nothing but multiplications and additions.
+# Operations that do something else, an exponential say, have a lower one of their own, and the next section runs into
+# it.
 #
 # The same in numbers, with JAX beside torch. `jax.jit` compiles each function to a program of its own. We hand it its
 # arrays as arguments; had it found them as constants, it would have computed the result once, while compiling.
@@ -293,17 +299,18 @@ tables.table(rows, columns=list(rows["axpy"]))
 # Four causes are common enough to look for first. For each there is an experiment that removes the cause and leaves
 # the rest as it is. We describe all four, guess, and then measure.
 #
-# **Allocation.** Softmax returns a *new* array. A GPU's allocator keeps freed memory and hands it out again at once.
-# On a CPU a large array comes from the operating system, page by page, each page cleared before we get it. So we
-# write the same softmax into an array that is there already. The bytes that the model counts are the same: it expects
-# no change.
+# **Allocation.** Softmax returns a *new* array. On a GPU, torch's allocator keeps freed memory and hands it out
+# again. On a CPU a large array comes from the operating system, page by page, each page cleared before we get it. So
+# we write the same softmax into an array that is there already. The bytes that the model counts are the same: it
+# expects no change.
 #
 # **Overhead.** The tiny product lies far below the roof. If the launch is to blame, then many products in *one* call
 # must come at nearly the price of their work alone. We run 256 of them, as a loop and as one batched call.
 #
 # **Waste.** A kernel may move more bytes than it uses. Memory is not read by the number. It comes in lines: 64 bytes
 # on most CPUs, sectors of 32 bytes on NVIDIA's GPUs. We add 1 to every eighth number of a buffer. That is an eighth
-# of the work and an eighth of the bytes *used*, so a bound from used bytes promises an eighth of the time.
+# of the work and an eighth of the bytes *used*, so a bound from used bytes promises an eighth of the time. Beside it
+# we add 1 to as many numbers that lie together, which removes the cause.
 #
 # **Chains.** An eager framework runs one kernel for each operation, and each reads its input from memory and writes
 # its output back. The chain x·σ(x) + x/2 is four kernels, with several times the traffic of one that reads x once. A
@@ -312,7 +319,7 @@ tables.table(rows, columns=list(rows["axpy"]))
 
 
 # %%
-given, u, v = (torch.empty_like(x) for _ in range(3))
+given, u, v = (torch.empty_like(x) for _ in range(3))  # written into: nothing is allocated while the clock runs
 
 
 def eager_chain():
@@ -322,7 +329,7 @@ def eager_chain():
     return torch.add(u, v, out=given)
 
 
-batch, loop = random(256, TINY, TINY), 256 * works["matmul, tiny"]
+many, loop = random(256, TINY, TINY), 256 * works["matmul, tiny"]
 one_call = costs.matmul(TINY, TINY, TINY, DTYPE, batch=256)
 eager, fused = count(eager_chain), costs.elementwise(N * N, dtype=DTYPE, flops_per_element=4)
 speedup = bound(loop, roof).time_s / bound(one_call, roof).time_s
@@ -334,33 +341,35 @@ predict("fusing the chain makes it … times as fast", unit="x", model=eager.byt
 # %%
 into = {"new": lambda: x.softmax(-1), "given": lambda: torch.softmax(x, -1, out=given)}
 made = measure_all(into | {"exp alone": lambda: torch.exp(x, out=given)}, works["softmax"], min_samples=5)
-tiny = measure_all({"loop": lambda: [m @ m for m in batch], "one call": lambda: batch @ batch})
+tiny = measure_all({"loop": lambda: [m @ m for m in many], "one call": lambda: many @ many})
 report("softmax into a new array takes … times as long as into a given one", made["new"] / made["given"])
 report("a loop over tiny products takes … times as long as one batched call", tiny["loop"] / tiny["one call"])
-tables.table(made, columns=["median_s", "bytes_per_s"], caption=f"memory: {roof.bytes_per_s / 1e9:,.0f} GB/s")
+tables.table(made, columns=["median_s", "bytes_per_s"], caption=f"the memory's β: {roof.bytes_per_s / 1e9:,.0f} GB/s")
 
 # %% [markdown]
 # The first table says what a new array costs *here*. JAX arrays are immutable, so a JAX function always makes a new
 # one, unless its argument is given away, as in the sweep at the beginning.
 #
-# The last table goes on with what is left. It shows the softmax into a given array beside nothing but an exponential
-# of the same array. Where the two take nearly the same time, as on a CPU, the exponential is the limit: we counted it
-# as *one* FLOP, and it is many instructions. Where the exponential runs at the memory's speed, as on a large GPU,
-# something else holds the softmax back. It shares it with the layer norm, which has no exponential: both wait for a
-# sum over the row before they can write its first result.
+# The second says how much of a tiny product is launch. Its two times may lie on either side of the model's, since a
+# product and its library have a t₀ of their own; the *ratio* can agree when neither time does.
 #
-# The second table says how much of a tiny product is launch. Both its times may be larger than the model's, since our
-# t₀ is an addition's; the *ratio* can agree when neither time does.
+# The third goes on with what is left of the softmax once it writes into a given array. Beside it stands nothing but
+# an exponential of the same array. Where the two take nearly the same time, as on a CPU, the exponential is the
+# limit: we counted it as *one* FLOP, and it is many instructions. Where the exponential runs at the memory's speed,
+# something else holds the softmax back. We suspect the sum over the row, which has to be there before the first
+# result can be written, for the layer norm has such a sum too, and falls short as well.
 
 # %%
 buffer = torch.ones(size(cpu=2**25, gpu=2**29), device=device.torch)
-every = measure_all({"all": lambda: buffer.add_(1), "eighth": lambda: buffer[::8].add_(1)}, min_samples=5)
-report("adding 1 to every eighth number takes … times as long as to all", every["eighth"] / every["all"])
+parts = {"all": buffer, "every eighth": buffer[::8], "the first eighth": buffer[: len(buffer) // 8]}
+every = measure_all({name: lambda part=part: part.add_(1) for name, part in parts.items()}, min_samples=5)
+report("adding 1 to every eighth number takes … times as long as to all", every["every eighth"] / every["all"])
+tables.table(every, columns=["median_s"])
 
 # %% [markdown]
-# Eight times less work, and the time hardly changes. The count of *used* bytes was the wrong count. The right one
-# counts the sectors that are touched, and it takes no clock: `moved` works it out from the addresses. Where Triton's
-# interpreter runs, a real kernel is counted beside it, load by load and store by store.
+# Eight times less work, and the time hardly changes, unless the numbers lie together. The count of *used* bytes was
+# the wrong count. The right one counts the sectors that are touched, and it takes no clock: `moved` works it out from
+# the addresses. Where Triton's interpreter runs, a real kernel is counted beside it, load by load and store by store.
 
 # %%
 few, traffic = torch.ones(2**13), {}
@@ -420,31 +429,32 @@ tables.table({kernel["name"]: kernel for kernel in eager.rows()}, columns=["laun
 #
 # The first is what batching does. A matrix-vector product reads each weight for one multiplication. With a batch of b
 # vectors it is read once for b of them, so that I ≈ 2b/s until the vectors weigh as much as the matrix. A language
-# model that writes one text reads all its weights for each word. From which batch on would it be bound by arithmetic?
+# model that writes one text reads all its weights for each token. From which batch on would it be bound by
+# arithmetic?
 
 
 # %%
-product = lambda b: costs.matmul(b, N, N, DTYPE)  # noqa: E731
-vectors = {f"batch {2**i:,}": random(2**i, N) for i in range(0, size(cpu=9, gpu=15), size(cpu=1, gpu=2))}
+vectors = {f"batch {2**i:,}": random(2**i, N) for i in range(0, size(cpu=10, gpu=15), size(cpu=1, gpu=2))}
+batched = {name: costs.matmul(len(v), N, N, DTYPE) for name, v in vectors.items()}
 wide, wide_vector = (t.to(size(cpu=torch.float64, gpu=torch.float32)) for t in (x, gain))
-ridge_batch = next(b for b in range(1, 10**5) if product(b).intensity >= roof.ridge(DTYPE))
+ridge_batch = next(b for b in range(1, 10**5) if costs.matmul(b, N, N, DTYPE).intensity >= roof.ridge(DTYPE))
 predict("a batch of … brings the product of vectors with a matrix to the ridge", model=ridge_batch)
 predict("in half the format the matrix-vector product is … times as fast", unit="x", model=2.0)
 
 # %%
-moving = {name: measure(lambda v=v: v @ x, product(len(v)), min_samples=5) for name, v in vectors.items()}
-reached_batch = next((len(vectors[b]) for b, m in moving.items() if m.flops_per_s > 0.7 * roof.rate(DTYPE)), N)
+moving = {b: measure(lambda v=v: v @ x, batched[b], min_samples=5) for b, v in vectors.items()}
+near = [len(vectors[b]) for b, m in moving.items() if m.flops_per_s > 0.7 * roof.rate(DTYPE)] or [float("nan")]
 halved = measure_all({"wide": lambda: wide @ wide_vector, "half": lambda: x @ gain}, min_samples=5)
-report("a batch of … brings the product of vectors with a matrix to the ridge", reached_batch)
+report("a batch of … brings the product of vectors with a matrix to the ridge", near[0])
 report("in half the format the matrix-vector product is … times as fast", halved["wide"] / halved["half"])
 plots.roofline(roof, moving, key="batches", title="A batch moves the point from the slope to the flat roof")
 
 # %% [markdown]
-# (Measured is the first batch of the sweep that reaches seven tenths of π.) To the left of the ridge the model gives
-# all batches the *same time*: the time to read the matrix. Each vector more is free, which is why a server gathers
-# requests before it multiplies. Do the solid points agree? Where a thin batch falls behind its hollow twin, the
-# library has no kernel for it, and here is something left to win. Where a thick one does on a GPU, it is power: π was
-# measured one product at a time, and these run back to back.
+# (Measured is the first batch of the sweep that reaches seven tenths of π, and – if none does. A point above the flat
+# roof is a product whose shape suits the library even better than the squares that π was measured with.) To the left
+# of the ridge the model gives all batches the *same time*: the time to read the matrix. Each vector more is free,
+# which is why a server gathers requests before it multiplies. Do the solid points agree? Where a thin batch falls far
+# behind its hollow twin, we suspect that the library has no kernel made for it, and here is something left to win.
 #
 # **Takeaway.** On the slope only moving helps: batch, fuse, or shrink the numbers.
 
@@ -482,19 +492,20 @@ plots.bars(
 )  # fmt: skip
 ridges = [row.ridge("bf16") for row in rows_of.values() if "bf16" in row.flops_per_s]
 rows = {
-    name: {"intensity": work.intensity, "bound by bandwidth on": sum(work.intensity <= ridge for ridge in ridges),
-           "by arithmetic on": sum(work.intensity > ridge for ridge in ridges)}
+    name: {"intensity": work.intensity, "chips on which bandwidth binds": sum(work.intensity <= r for r in ridges),
+           "on which arithmetic does": sum(work.intensity > r for r in ridges)}
     for name, work in (operations("bf16") | {"batch 16": decode, "batch 400": prefill}).items()
 }  # fmt: skip
-tables.table(rows, columns=list(rows["axpy"]), caption=f"{len(ridges)} chips; launches are left aside")
+tables.table(rows, columns=list(rows["axpy"]), caption=f"of {len(ridges)} chips; launches are left aside")
 widgets.roofline(roof)
 
 # %% [markdown]
 # ## What we learned
 #
 # 1. Two measured ceilings, β and π, describe a device; their ratio is its ridge point.
-# 2. W/Q describes an operation. Left of the ridge memory is the limit, right of it arithmetic.
-# 3. The bound is max(t₀, Q/β, W/π): a minute on paper, for any operation on any chip.
+# 2. W/Q describes an operation. Left of the ridge memory is the limit, right of it arithmetic, unless the launch is.
+# 3. The bound is max(t₀, Q/β, W/π): a minute on paper, for any operation on any chip. A rate is good or bad beside
+#    its bound only.
 # 4. Below the roof look for launches, allocation, wasted bytes and unfused kernels, and prove the cause by removing
 #    it.
 # 5. On the slope move the point: batch, fuse, shrink.
@@ -504,9 +515,11 @@ widgets.roofline(roof)
 #
 # * The lab of this series, [lab1_timer](../../labs/s1_measurement/lab1_timer.ipynb), and the unit before this one,
 #   [What does a step cost?](u1_step_cost.ipynb).
-# * Williams, Waterman and Patterson, *Roofline: An Insightful Visual Performance Model*, CACM 52(4), 2009: the paper
-#   that drew the picture.
-# * Ilic, Pratas and Sousa, *Cache-Aware Roofline Model*, IEEE Computer Architecture Letters 13(1), 2014; Yang, Kurth
-#   and Williams, *Hierarchical Roofline Analysis for GPUs*, CCPE 32(20), 2020: one roof for each level of memory.
-# * Ivanov et al., *Data Movement Is All You Need*, MLSys 2021: the same question for a whole transformer.
+# * Williams, Waterman and Patterson, *Roofline: An Insightful Visual Performance Model for Multicore Architectures*,
+#   CACM 52(4), 2009: the paper that drew the picture.
+# * Ilic, Pratas and Sousa, *Cache-Aware Roofline Model: Upgrading the Loft*, IEEE Computer Architecture Letters
+#   13(1), 2014; Yang, Kurth and Williams, *Hierarchical Roofline Analysis for GPUs: Accelerating Performance
+#   Optimization for the NERSC-9 Perlmutter System*, CCPE 32(20), 2020: one roof for each level of memory.
+# * Ivanov et al., *Data Movement Is All You Need: A Case Study on Optimizing Transformers*, MLSys 2021: the same
+#   question for a whole transformer.
 # * The datasheets behind every number of the chip table are named in its rows: `specs.chip("h200").source`.

@@ -12,9 +12,13 @@ from __future__ import annotations
 import html as html_lib
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["escape", "in_notebook", "is_headless", "show_bundle", "show_image", "show_source", "show_text"]
+from .samples import Measurement, disturbance
+
+__all__ = ["escape", "in_notebook", "is_headless", "say_disturbed", "show_bundle", "show_image", "show_source",
+           "show_text"]  # fmt: skip
 
 
 def in_notebook() -> bool:
@@ -63,6 +67,12 @@ def show_image(png: bytes, *, alt: str, width: int, height: int) -> None:
     encoded = base64.b64encode(png).decode("ascii")
     show_bundle({"image/png": encoded, "text/plain": alt},
                 {"image/png": {"alt": alt, "width": width, "height": height}})  # fmt: skip
+
+
+def say_disturbed(measurements: Iterable[Measurement]) -> None:
+    """Say below a figure or a table that some of its measurements should not be trusted yet."""
+    if sentence := disturbance(measurements):
+        print(sentence)
 
 
 def show_source(function: Any) -> None:

@@ -157,7 +157,7 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
 
     Args:
         question: as given to ``predict``.
-        measured: in SI units; of a ``Measurement`` its median.
+        measured: in SI units; of a ``Measurement`` its median; not-a-number if nothing came of it.
         key: where the record keeps it; default: the question.
 
     Raises:
@@ -175,14 +175,15 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
     columns = {"guess": asked.guess, "model": asked.model, "measured": value}
     if isinstance(other, dict) and other.get("measured") is not None:
         columns[f"recorded ({_recorded_on()})"] = other["measured"]
-    texts = {name: "–" if v is None else format_si(v, asked.symbol) for name, v in columns.items()}
-    texts["measured / model"] = (
-        format_si(value / asked.model, "") if asked.model and math.isfinite(asked.model) else "–"
-    )
+    texts = {name: "–" if v is None or math.isnan(v) else format_si(v, asked.symbol) for name, v in columns.items()}
+    comparable = asked.model and math.isfinite(asked.model) and not math.isnan(value)
+    texts["measured / model"] = format_si(value / asked.model, "") if comparable and asked.model else "–"
     header, row = ["", *texts], [question, *texts.values()]
     note = _verdict(asked, value)
     html = render_html(header, [row]) + (f"<p>{escape(note)}</p>" if note and in_notebook() else "")
     show_text(render_text(header, [row]) + (f"\n{note}" if note and in_notebook() else ""), html=html)
+    if isinstance(measured, Measurement | Ratio) and measured.warning:
+        print(measured.warning)
 
 
 def _recorded_on() -> str:

@@ -97,6 +97,19 @@ class Ratio(float):
         self.p20, self.p80 = quantile(ratios, 0.2), quantile(ratios, 0.8)
         return self
 
+    @property
+    def spread(self) -> float:
+        """p80 minus p20, as a share of the median."""
+        return (self.p80 - self.p20) / self if self.p80 > self.p20 else 0.0
+
+    @property
+    def warning(self) -> str:
+        """One sentence when the ratio should not be trusted yet, else an empty string."""
+        if self.spread <= SPREAD_LIMIT:
+            return ""
+        return (f"Disturbed: the middle three fifths of {len(self.ratios)} pairs gave {format_si(self.p20, 'x')} to "
+                f"{format_si(self.p80, 'x')}. Close other programs and run this cell again.")  # fmt: skip
+
     def __getnewargs__(self) -> tuple[tuple[float, ...]]:  # type: ignore[override]
         return (self.ratios,)  # what copy and pickle make it from; a float would hand over itself
 

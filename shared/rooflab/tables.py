@@ -14,7 +14,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .display import escape, show_text
+from .display import escape, say_disturbed, show_text
+from .samples import Measurement
 from .units import format_si
 
 __all__ = ["cell", "heading", "render_html", "render_text", "table"]
@@ -120,3 +121,4 @@ def table(rows: Mapping[str, Any], *, columns: Sequence[str], caption: str = "")
     body = [[str(name), *(cell(column, _get(name, row, column)) for column in columns)] for name, row in rows.items()]
     text = render_text(header, body)
     show_text(f"{caption}\n{text}" if caption else text, html=render_html(header, body, caption=caption))
+    say_disturbed(row for row in rows.values() if isinstance(row, Measurement))

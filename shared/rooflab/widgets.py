@@ -67,17 +67,22 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
     explore(draw, controls, panels, title="Three steps on one device, three regimes")
 
 
+# In grey the dash tells the terms apart, and the thick line is the winner.
+_DASHES = ("-", "--", ":")
+
+
 def _draw_regimes(ax: Any, step: str, device: Ceilings, dtype: str, n: int) -> str:
     """The three terms over the side, the winner thick, and the step at side n; returns what it says."""
     from .plots.style import series_style, set_axis
 
-    sides, work = np.geomspace(4, 32768, 60).astype(int).tolist(), STEPS[step]
+    sides, work = np.unique(np.geomspace(4, 32768, 400).astype(int)).tolist(), STEPS[step]
     bounds = [bound(work(side, dtype), device) for side in sides]
+    wins = np.array([b.regime for b in bounds])
     for i, regime in enumerate(REGIMES):
         style = series_style(i) | {"marker": ""}
-        ax.plot(sides, [getattr(b, f"{regime}_s") for b in bounds], linestyle="--", linewidth=1.2, **style)
-        where = [b.time_s if b.regime == regime else np.nan for b in bounds]
-        ax.plot(sides, where, label=regime, linewidth=3.2, **style)
+        times = np.array([getattr(b, f"{regime}_s") for b in bounds])
+        ax.plot(sides, times, label=regime, linestyle=_DASHES[i], linewidth=1.4, **style)
+        ax.plot(sides, np.where(wins == regime, times, np.nan), linewidth=3.6, **style)
     here = bound(work(n, dtype), device)
     ax.plot([n], [here.time_s], marker="o", markersize=9, color="black", zorder=5)
     set_axis(ax.xaxis, label="side n", unit="", log=True)
@@ -194,8 +199,6 @@ def _draw_point(ax: Any, roof: Ceilings, work: costs.Work) -> str:
         ax.plot(grid, attainable(grid, roof, fmt), **(_USED if fmt == work.dtype else _DOTTED))
     here, ridge = bound(work, roof), roof.ridge(work.dtype)
     ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
-    ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03), xycoords=("data", "axes fraction"), fontsize=9,
-                xytext=(4, 0), textcoords="offset points", color="#555555")  # fmt: skip
     colour = series_style(REGIMES.index(here.regime))["color"]
     ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
     side = -1 if work.intensity > grid[len(grid) // 2] else 1
@@ -208,6 +211,11 @@ def _draw_point(ax: Any, roof: Ceilings, work: costs.Work) -> str:
     ax.set_xlim(grid[0], grid[-1])
     ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
     _name_roofs(ax, roof, work.dtype)
+    low, high = (math.log10(end) for end in ax.get_ylim())
+    foot = (math.log10(here.flops_per_s) - low) / (high - low) > 0.25  # the point and its name are well above
+    ax.annotate(f"ridge {format_si(ridge)}", (ridge, 0.03 if foot else 0.97), xycoords=("data", "axes fraction"),
+                fontsize=9, xytext=(4, 0), textcoords="offset points", color="#555555",
+                va="bottom" if foot else "top")  # fmt: skip
     return (f"{here.regime}-bound: intensity {format_si(work.intensity)} against a ridge of {format_si(ridge)} "
             f"FLOP/byte; at best {format_si(here.flops_per_s, 'FLOP/s')}, "
             f"{format_si(here.flops_per_s / roof.rate(work.dtype), '%')} of the peak.")  # fmt: skip

@@ -278,8 +278,8 @@ with plots.figure(title, x="call", alt=alt, size=(8.4, 3.2), columns=3) as axes:
 # middle of the warm-up (tuning tried the best variant, then went on to try worse ones), and one *unlucky* call long
 # after it (a hiccup).
 #
-# Our rule takes the second half of the samples as the steady state, and asks when the samples join it for good: not
-# when the first one comes near, but when several in a row do.
+# Our rule takes the second half of the samples as the steady state, and asks when the samples join it: not when the
+# first one comes near, but when several in a row do.
 #
 # <details><summary>Hint: why the median of the last half?</summary>
 #
@@ -489,7 +489,7 @@ ranges = {
 }
 plots.bands(
     counts, ranges, title="The noisier machine needs more samples for the same certainty", ticks=True,
-    x="samples in a run", y="median of a run, 95 % of 100 runs",
+    x="samples in a run", y="median of a run (middle 95 % of 100 runs)",
 )  # fmt: skip
 
 # %% [markdown]
@@ -632,13 +632,17 @@ JITTER = 0.3
 truth_s = 5e-6 + 100e-6 * (1 + JITTER / 4) + 3e-6  # launch, kernel, wait
 results = [settle({"jitter": JITTER, "seed": seed}, 0.07, 200) for seed in range(400)]
 holds = sum(r["low_s"] <= truth_s <= r["high_s"] for r in results)
-print(f"{holds / len(results):.0%} of the intervals hold the true median; they took "
+fixed = [settle({"jitter": JITTER, "seed": seed}, 0, 40) for seed in range(400)]  # a width of 0 is never reached
+holds_fixed = sum(r["low_s"] <= truth_s <= r["high_s"] for r in fixed)
+print(f"stopped when narrow: {holds / len(results):.0%} of the intervals hold the true median; they took "
       f"{min(r['samples'] for r in results)} to {max(r['samples'] for r in results)} samples.")  # fmt: skip
+print(f"always 40 samples:   {holds_fixed / len(fixed):.0%}")
 
 # %% [markdown]
-# Two things pull the share away from 95 %. The ranks are rounded outwards, which makes the interval a little safer.
-# And we look at it after every sample and stop at the first narrow one; an interval that is narrow by accident is
-# more likely to be wrong. Statisticians call this *optional stopping*. A larger minimum number of samples softens it.
+# Two things pull the share away from 95 %. The ranks are rounded outwards, which makes the interval of few samples
+# safer: the second line shows that alone. And we look after every sample and stop at the first narrow interval; one
+# that is narrow by accident is more likely to be wrong. Statisticians call this *optional stopping*, and the first
+# line shows what it costs. A larger minimum number of samples softens it.
 #
 # **Takeaway.** The number of samples is a result, not a setting. Stop when the interval is narrow; when it stays
 # wide, report that.
@@ -652,7 +656,7 @@ print(f"{holds / len(results):.0%} of the intervals hold the true median; they t
 # %% tags=["demo"]
 pair = {"kernels": {"a": 100_000, "b": 97_000}, "drift_per_call": 2e-3, "jitter": 0.02, "seed": 5}
 schedules = {"one after the other": "a" * 40 + "b" * 40, "interleaved": "abba" * 20}
-alt = "Two panels. One after the other: the dots of b lie above those of a. Interleaved: b lies below a throughout."
+alt = "Two panels. One after the other: the crosses of b lie mostly above the dots of a. Interleaved: they lie below."
 with plots.figure("Only one of the two orders tells the truth", x="call", alt=alt, size=(8.4, 3.4), columns=2) as axes:
     for ax, (name, order) in zip(axes, schedules.items(), strict=True):
         machine = connect(pair)
@@ -1017,35 +1021,39 @@ print(f"The new kernel is {old_s / new_s:.1f}x as fast!")
 
 # %% [markdown] written="colleague" points=5
 # ### BEGIN SOLUTION
-# 1. *No wait before the second reading.* When `benchmark` reads the clock, up to 32 launches are still in the queue,
-#    and their kernels are not timed. Of the 1000 calls of the old kernel that is a small share, of the 100 calls of
-#    the new one a third. This favours the new kernel.
-# 2. *Only the new kernel is warmed up.* The first call of `a` compiles inside its timed loop, so a part of the
-#    compilation is added to every call of the old kernel. This favours the new one.
-# 3. *A minimum against a single run.* Of five runs of the new kernel only the first begins with an empty queue and
-#    skips that third; the minimum picks it. This favours the new kernel. It also hides the spread: there is no band
-#    to look at.
-# 4. *One after the other.* The chip gets slower while it heats up, and `b` comes later. This is against the new
-#    kernel; that errors partly cancel does not make a result right.
-# 5. *The same buffer every time.* It fits into the cache, but a real step may have to fetch it from memory. That
-#    would lengthen both kernels by the same amount and bring the ratio nearer to 1. This favours the new kernel.
-#
-# Instead I would run `compare(COLLEAGUE, 40)`: one untimed call of each, a wait before every reading, rounds in
-# alternating order, the median of the ratios with p20 and p80. It says that the new kernel gains a few percent, on a
-# buffer in the cache; if the step finds its data in memory, the buffers have to rotate as in exercise 6. The
-# experiment that convinces: give the benchmark the *same* kernel twice. It reports a speedup although there is none.
+# First, `benchmark` reads the clock without a wait: up to 32 launches are still in the queue, a third of the 100 calls
+# of the new kernel, but only a small share of the 1000 of the old one. That favours the new kernel. Second, only `b` is
+# warmed up; the first call of `a` compiles inside its timed loop, which favours the new one as well. Third, the new
+# kernel gets the minimum of five runs and the old one a single run. Only the first of the five begins with an empty
+# queue and skips that third, and the minimum picks it; that favours the new kernel too, and hides the spread. Instead I
+# would run `compare(COLLEAGUE, 40)`: one untimed call of each, a wait before every reading, rounds in alternating
+# order, and the median of the ratios with p20 and p80. It says that the new kernel gains a few percent. To convince my
+# colleague I would hand the benchmark the *same* kernel twice: it reports a speedup although there is none.
 # ### END SOLUTION
 
 # %% [markdown] tags=["solution"]
 # **Rubric for the colleague's benchmark (5 points).**
 #
-# * One point for each of three faults (3 points at most): the fault is named, the mechanism is right, *and* the
-#   direction is right. Half a point if the direction is missing or wrong. The five of the model answer count, and
-#   others that are true of this code (no median, a fixed number of calls, no interval).
+# * One point for each of three faults of the list below (3 points at most): the fault is named, the mechanism is
+#   right, *and* the direction is right. Half a point if the direction is missing or wrong.
 # * One point for a protocol that mends the faults named, not a list of good intentions: it says what is called, when
 #   it is waited for, in which order, and what is reported.
 # * One point for an experiment whose outcome decides: the same kernel as both candidates (an A/A test), the two
 #   exchanged, a wait added, the same number of calls for both.
+#
+# The faults:
+#
+# 1. *No wait before the second reading*: for the new kernel. That the numbers of calls differ is the same fault, told
+#    from the other end, and counts once.
+# 2. *Only the new kernel is warmed up*: for the new kernel.
+# 3. *A minimum against a single run*: for the new kernel. With a wait the five runs would hardly differ, so the
+#    minimum bites only because of the first fault; an answer need not see that.
+# 4. *One after the other*, on a chip that heats up: against the new kernel, which comes later. That errors partly
+#    cancel does not make a result right.
+# 5. *The same buffer every time*, which fits into the cache, while a real step may find it in memory: for the new
+#    kernel, since memory would lengthen both by the same amount and bring the ratio nearer to 1.
+# 6. *No median, no band, no number of samples that follows from a rule*: the direction is open, and an answer that
+#    says so has the full point.
 #
 # Misconceptions to look for: "the clock is too coarse" (it is not: a batch lasts millions of its steps); "it needs
 # more calls" (more calls dilute the queue and the compilation, but neither the drift nor the cache); "the wait after
@@ -1146,15 +1154,15 @@ for framework in frameworks:
 #
 # ## Go further
 #
-# * `rooflab.measure` and `measure_all` do what you have written, with inputs in rotation and device events. Read
-#   them: you know every line's reason.
+# * `rooflab.measure` and `measure_all` do the same job, with inputs in rotation and device events. Read them: you
+#   know the reason of nearly every line, and can find where their rules differ from yours.
 # * Device events take their timestamps in the device's own queue, without draining it. They suit measurements inside
-#   a training loop, but they do not see the host, so they cannot show that launches are what limits a step.
+#   a training loop. They show that there is a gap between two kernels, but not what the host was doing meanwhile.
 #   `machine.stamp()` is such a timestamp: time kernels shorter than their launch with it, and with the clock.
 # * Nsight Systems draws the timeline of our first figure for a whole real process.
-# * T. Hoefler and R. Belli, *Scientific Benchmarking of Parallel Computing Systems*, 2015: twelve rules for
-#   reporting.
-# * J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems*, 2010, chapter 2: the interval of
-#   the median.
-# * T. Mytkowicz et al., *Producing Wrong Data Without Doing Anything Obviously Wrong!*, 2009: how the size of an
-#   environment variable changes a benchmark.
+# * T. Hoefler and R. Belli, *Scientific Benchmarking of Parallel Computing Systems: Twelve Ways to Tell the Masses
+#   When Reporting Performance Results*, SC 2015.
+# * J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems*, EPFL Press 2010, chapter 2: the
+#   interval of the median.
+# * T. Mytkowicz et al., *Producing Wrong Data Without Doing Anything Obviously Wrong!*, ASPLOS 2009: how the size of
+#   an environment variable changes a benchmark.

@@ -53,10 +53,25 @@ class TestHeadless:
 
     def test_without_a_model(self, capsys):
         predict(Q, unit="x", model=None)
-        report(Q, Ratio([2.0, 3.0, 4.0]))
+        report(Q, Ratio([2.99, 3.0, 3.01]))
         said = capsys.readouterr().out
         assert "no model stands in" in said
         assert [cell.strip() for cell in said.splitlines()[-1].split("|")] == [Q, "–", "–", "3x", "–"]
+
+    def test_a_ratio_that_something_disturbed_is_said_to_be(self, capsys):
+        predict(Q, unit="x", model=None)
+        report(Q, Ratio([2.0, 3.0, 4.0]))
+        assert capsys.readouterr().out.endswith(
+            "Disturbed: the middle three fifths of 3 pairs gave 2.4x to 3.6x. Close other programs and run this cell "
+            "again.\n"
+        )
+
+    def test_nothing_came_of_the_measurement(self, capsys):
+        predict(Q, model=3.0)
+        report(Q, math.nan)
+        row = capsys.readouterr().out.splitlines()[-1]
+        assert [cell.strip() for cell in row.split("|")] == [Q, "3", "3", "–", "–"]
+        assert this_run()[Q]["measured"] is None
 
     @pytest.mark.parametrize("model", [0.0, math.inf, math.nan])
     def test_no_ratio_to_a_model_of(self, model, capsys):

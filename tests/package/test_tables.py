@@ -141,3 +141,11 @@ def test_an_empty_table(capsys):
     table({}, columns=[])
     table({}, columns=["a"])
     assert capsys.readouterr().out.split() == ["|", "a"]
+
+
+def test_measurements_that_something_disturbed_are_said_to_be(capsys):
+    steady, wide = Measurement("a", (1.0, 1.0, 1.0)), Measurement("b", (1.0, 2.0, 3.0))
+    table({"a": steady}, columns=["median_s"])
+    assert "Disturbed" not in capsys.readouterr().out
+    table({"a": steady, "b": wide, "c": {"median_s": 1}}, columns=["median_s"])
+    assert "Disturbed: 1 of 2 measurements, spread up to 60% of the median." in capsys.readouterr().out

@@ -6,17 +6,19 @@ Time grows. Chart of time per call over side n. waited: 1 µs at 1 to 1 ms at 10
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..display import say_disturbed
 from ..logbook import log_curves
 from ..measurement import Measurement
 from ..records import recorded_curves
 from ..units import format_si
 from .given import LeftOut, all_whole, named, numbers, refuse_log
-from .style import BOUND, RECORDED, figure, refuse_series, say_disturbed, series_style, set_axis
+from .style import BOUND, MOST_SERIES, RECORDED, figure, refuse_series, series_style, set_axis
 
 __all__ = ["curves", "legend", "positions", "summary"]
 
@@ -164,13 +166,14 @@ def _draw_recorded(
     """Draw the reference device's lines in grey; those of the reader's own have their marks, and one name for all."""
     said = []
     named_devices: set[str] = set()
-    for i, (label, other) in enumerate(there.items()):
+    more = itertools.count(len(own))
+    for label, other in there.items():
         device, _, line = label.partition(": ")
         twin = line in own
         name = named(label) if not twin else None if device in named_devices else f"{named(device)} (grey)"
         named_devices |= {device} if twin else set()
         where, values = left_out.of(label, numbers(label, other["x"]), numbers(label, other["y"]))
-        marker = series_style(own.index(line) if twin else i)["marker"]
+        marker = series_style((own.index(line) if twin else next(more)) % MOST_SERIES)["marker"]
         ax.plot(where, values, label=name, marker=marker, markerfacecolor="white", linestyle=stroke, **RECORDED)
         said.append(summary(label, where, values, unit, x_unit))
     return said

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..costs import Work
+from ..display import say_disturbed
 from ..logbook import log
 from ..measurement import Measurement
 from ..records import recorded, reference, short_name
@@ -22,7 +23,7 @@ from ..roofline import Ceilings, attainable, bound
 from ..units import format_name, format_si
 from .dots import GREY, Dots
 from .given import named
-from .style import BOUND, RECORDED, figure, say_disturbed, series_style, set_axis
+from .style import BOUND, RECORDED, figure, series_style, set_axis
 
 __all__ = ["draw_roof", "roofline"]
 
@@ -111,15 +112,15 @@ def roofline(
         draw_roof(ax, ceilings, formats, span)
         low, high = _heights(ax, ceilings, points, works, others)
         ax.set(xlim=span, ylim=(low, high))
-        if launches is not None:
-            _draw_launches(ax, ceilings, launches)
+        dotted = launches is not None and _draw_launches(ax, ceilings, launches)
         dots = Dots(span, (low, high))
         for number, (name, point) in enumerate(points.items(), 1):
             if name in others:
                 dots.draw(ax, others[name]["intensity"], others[name]["flops_per_s"], GREY, number=number)
             alt.append(_place(ax, name, point, works[name], number, ceilings, dots))
         dots.number_all(ax)
-        _key(ax, points, works, f"grey: {short_name(reference() or {})}" if there else "")
+        grey = f"grey: {short_name(reference() or {})}" if there else ""
+        _key(ax, points, works, [*["·· launches"] * dotted, *[grey] * bool(grey)])
         ax.figure.alt = " ".join(alt)
     say_disturbed(point for point in points.values() if isinstance(point, Measurement))
 
@@ -160,13 +161,17 @@ def _recorded(key: str) -> Any:
     return there
 
 
-def _draw_launches(ax: Any, ceilings: Ceilings, work_of: Callable[[int], Work]) -> None:
-    """The rate that a launch allows, over the intensities of a growing work: FLOPs over t0, up to the other roofs."""
+def _draw_launches(ax: Any, ceilings: Ceilings, work_of: Callable[[int], Work]) -> bool:
+    """The rate that a launch allows, over the intensities of a growing work: FLOPs over t0, up to the other roofs.
+
+    Returns whether there is such a roof here.
+    """
     works = [work_of(n) for n in dict.fromkeys(np.geomspace(2, 1e5, 300).astype(int).tolist())]
     bound_here = [work for work in works if bound(work, ceilings).regime == "overhead"]
     if bound_here:
         rates = [bound(work, ceilings).flops_per_s for work in bound_here]
         ax.plot([work.intensity for work in bound_here], rates, color="#333333", linewidth=1, linestyle=":", zorder=1)
+    return bool(bound_here)
 
 
 def _heights(
@@ -211,8 +216,8 @@ def _missing(work: Work) -> str:
     return "no FLOP" if not work.flops else "no byte" if not work.bytes else ""
 
 
-def _key(ax: Any, points: Mapping[str, Point], works: Mapping[str, Work], grey: str) -> None:
-    """The list of names beside the axes, and what solid, hollow and grey mean."""
+def _key(ax: Any, points: Mapping[str, Point], works: Mapping[str, Work], others: Sequence[str]) -> None:
+    """The list of names beside the axes, and what solid, hollow, dashed and ``others`` mean."""
     notes = {
         name: f"\n    ({missing}: not shown)" if (missing := _missing(work)) else "" for name, work in works.items()
     }
@@ -220,7 +225,7 @@ def _key(ax: Any, points: Mapping[str, Point], works: Mapping[str, Work], grey: 
     lines = [f"{number}  " + named(name, width=_WIDTH, lines=1 if long else 2).replace("\n", "\n    ") + notes[name]
              for number, name in enumerate(points, 1)]  # fmt: skip
     solid = any(isinstance(point, Measurement) for point in points.values())
-    legend = ["● measured"] * solid + ["○ model"] * bool(points) + ["-- roof"] + ([grey] if grey else [])
+    legend = ["● measured"] * solid + ["○ model"] * bool(points) + ["-- roof", *others]
     text = "\n".join([*lines, *[""] * bool(lines), *legend])
     ax.annotate(text, (1.02, 1.0), xycoords="axes fraction", va="top", fontsize=9, linespacing=1.35,
                 annotation_clip=False)  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,12 +22,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ..display import show_image
-from ..samples import Measurement, disturbance
 from ..units import format_si
 from .given import named
 
-__all__ = ["BOUND", "MOST_SERIES", "RECORDED", "figure", "house_style", "png", "refuse_series", "say_disturbed",
-           "series_style", "set_axis", "show", "title_height"]  # fmt: skip
+__all__ = ["BOUND", "MOST_SERIES", "RECORDED", "figure", "house_style", "png", "refuse_series", "series_style",
+           "set_axis", "show", "title_height"]  # fmt: skip
 
 # Okabe and Ito, "Color universal design", 2008.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -137,12 +136,6 @@ def show(fig: Figure, *, alt: str) -> None:
     """Put a figure on the page with its alternative text."""
     width, height = (round(inches * CSS_PIXELS_PER_INCH) for inches in fig.get_size_inches())
     show_image(png(fig), alt=alt, width=width, height=height)
-
-
-def say_disturbed(measurements: Iterable[Measurement]) -> None:
-    """Say below a figure that some of its measurements should not be trusted yet."""
-    if sentence := disturbance(measurements):
-        print(sentence)
 
 
 def _broken(title: str) -> str:
