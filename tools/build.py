@@ -2,6 +2,7 @@
 
     python tools/build.py                    build every notebook that is out of step
     python tools/build.py --check            write nothing; name every pair that is out of step, exit 1 if there is one
+                                             (the outputs of a notebook that was run here do not count)
     python tools/build.py chapters/s1_measurement/u1_step_cost.py     only these scripts
 
 ``chapters/**/uN_topic.py`` and ``chapters/index.py`` become the notebook beside them.
@@ -27,8 +28,9 @@ from typing import Any
 
 from lab_cells import SOLUTION, instructor_cells
 from percent import Cell, SourceError, for_readers, parse, read_source, syntax_error, with_online_links
+from used import answered, same_but_for_a_run
 
-__all__ = ["answered", "build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
+__all__ = ["build", "cell_id", "check", "expected_notebooks", "links", "main", "sources"]
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = "python tools/build.py"
@@ -40,8 +42,6 @@ _NAMES = {
     "chapters": (r"chapters/(index|(.+/)?u\d+_\w+)\.py", "chapters/<series>/u<number>_<topic>.py or chapters/index.py"),
     "solutions": (r"solutions/\w+/lab\d+_\w+\.py", "solutions/<series>/lab<number>_<topic>.py"),
 }
-# What an answer replaces: nbgrader's stubs in code and in text.
-_STUBS = ("raise NotImplementedError()", "YOUR ANSWER HERE")
 _PLACEHOLDER = re.compile(r"\{\{ (\w+_url) \}\}")
 
 
@@ -98,16 +98,13 @@ def expected_notebooks(script: Path, root: Path = ROOT) -> dict[Path, str]:
 
 
 def build(scripts: list[Path], root: Path = ROOT) -> list[Path]:
-    """Write the notebooks of ``scripts`` that differ from what is there; returns their paths.
+    """Write the notebooks of ``scripts`` that differ from what is there, but no lab with answers; returns their paths.
 
     Raises:
         SourceError: with the problems of every script that has one; the notebooks of the others are written.
     """
     pairs, problems = _pairs(scripts, root)
-    changed = [(path, text) for _, path, text in pairs if _read(root / path) != text]
-    for path in [path for path, _ in changed if answered(root / path)]:
-        problems.append(f"{path.as_posix()} holds answers and was not overwritten: move it away, then build again.")
-    changed = [(path, text) for path, text in changed if not answered(root / path)]
+    changed = [(path, text) for _, path, text in pairs if _read(root / path) != text and not answered(root / path)]
     for path, text in changed:
         try:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -126,22 +123,10 @@ def check(scripts: list[Path], root: Path = ROOT) -> list[str]:
     pairs, sentences = _pairs(scripts, root)
     for script, path, text in pairs:
         there = _read(root / path)
-        if there != text and not answered(root / path):
+        if there != text and not answered(root / path) and not same_but_for_a_run(there, text):
             state = "is missing, and is made from" if there is None else "is out of step with"
             sentences.append(f"{path.as_posix()} {state} {script.as_posix()}: run `{COMMAND} {script.as_posix()}`.")
     return sentences
-
-
-def answered(path: Path) -> bool:
-    """Whether a notebook in ``labs/`` holds somebody's answers: it is never overwritten, and never out of step."""
-    if path.parts[-3] != "labs":
-        return False
-    try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["metadata"].get("nbgrader", {}).get("solution")]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
-    return any(not any(stub in source for stub in _STUBS) for source in sources)
 
 
 def orphans(root: Path = ROOT) -> list[str]:
@@ -283,11 +268,14 @@ def main(arguments: list[str] | None = None) -> int:
             raise SourceError([f"{path.as_posix()}: no script of a notebook is there." for path in strangers])
         sentences = check(scripts, ROOT) + ([] if given.scripts else orphans(ROOT)) if given.check else []
         changed = [] if given.check else build(scripts, ROOT)
+        labs = [Path("labs", *script.with_suffix(".ipynb").parts[1:]) for script in scripts]
     except SourceError as error:
         print("\n".join(dict.fromkeys(error.problems)), file=sys.stderr)
         return 1
     for path in changed:
         print(f"built {path.as_posix()}")
+    for path in [path for path in labs if not given.check and answered(ROOT / path)]:
+        print(f"kept {path.as_posix()}: it holds answers (move it away to have it built again)")
     print("\n".join(sentences), file=sys.stderr, end="\n" if sentences else "")
     return 1 if sentences else 0
 

@@ -1,6 +1,7 @@
 """Does nbgrader give the untouched lab nothing and the solved lab everything?
 
-Both are handed in to a course in a temporary folder and graded by nbgrader itself, as a class would be.
+Both are handed in to a course in a temporary folder and graded by nbgrader itself, as a class would be. The untouched
+lab is the one that nbgrader makes of the solution there: what a reader has written into ``labs/`` takes no part.
 
 >>> checked, written = ExerciseScore("middle", "The middle", 5, 5), ExerciseScore("why", "Why", 0, 4, written=True)
 >>> full = Grade("solved", (checked, written))
@@ -36,25 +37,27 @@ _BLANK, _SOLVED = "blank", "solved"
 
 # What `nbgrader generate_assignment` and `nbgrader autograde` do, in one process: its imports alone take two seconds.
 _DRIVER = """
-import os, sys, threading
+import os, shutil, sys, threading
 # The pipe closes when the one who asked has ended, also by SIGKILL; kernels watch their parent by themselves.
 threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
 
 from nbgrader.apps import NbGrader, NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
-series, *students = sys.argv[1:]
+series, blank, solved = sys.argv[1:]
 app = NbGrader()
 app.initialize([])  # reads the course's nbgrader_config.py
 nbgrader = NbGraderAPI(CourseDirectory(parent=app), parent=app)
 steps = [lambda: nbgrader.generate_assignment(series)]
-steps += [lambda student=student: nbgrader.autograde(series, student) for student in students]
+steps += [lambda student=student: nbgrader.autograde(series, student) for student in (blank, solved)]
 for number, step in enumerate(steps, 1):
     print(f"step {number}", flush=True)
     result = step()
     print(result["log"], result.get("error", ""), flush=True)
     if not result["success"]:
         sys.exit(1)
+    if number == 1:
+        shutil.copytree(os.path.join("labs", series), os.path.join("submitted", blank, series))
 """
 
 
@@ -113,17 +116,17 @@ def grade_lab(root: Path, lab: Lab, *, progress: bool = True) -> Grading:
 
     Args:
         root: the repository, whose ``nbgrader_config.py`` is used.
-        lab: a lab with both editions.
+        lab: a lab with its instructor edition.
         progress: show how far it is.
 
     Raises:
         MissingExtra: nbgrader is not installed.
-        ValueError: the lab lacks an edition, or the course its configuration.
+        ValueError: the lab lacks its instructor edition, or the course its configuration.
     """
     require("classroom", "nbgrader")
-    if lab.path is None or lab.solution is None:
-        raise ValueError(f"{lab.id} lacks an edition: build both with `make build`.")
-    if doubled := _doubled(lab.path) or _doubled(lab.solution):
+    if lab.solution is None:
+        raise ValueError(f"{lab.id} lacks its instructor edition: build it with `make build`.")
+    if doubled := _doubled(lab.solution):
         return Grading(lab.id, Grade(_BLANK, ()), Grade(_SOLVED, ()), 0.0, doubled)
     bar = Progress(f"grading {lab.name}", 3, unit="step") if progress else None
     start = time.monotonic()
@@ -156,8 +159,7 @@ def _doubled(path: Path) -> str:
 
 
 def _lay_out(course: Path, root: Path, lab: Lab) -> None:
-    """A course with one assignment, two submissions, and a kernel that is the running interpreter."""
-    assert lab.path is not None
+    """A course with one assignment, the solved submission, and a kernel that is the running interpreter."""
     assert lab.solution is not None
     series = lab.id.rpartition("/")[0]
     config = root / "nbgrader_config.py"
@@ -166,14 +168,9 @@ def _lay_out(course: Path, root: Path, lab: Lab) -> None:
     except (OSError, SyntaxError, ValueError) as error:
         raise ValueError(f"{config} cannot be used ({error}): restore it, with git for example.") from error
     shutil.copy(config, course)
-    editions = {
-        course / "solutions" / series: lab.solution,
-        course / "submitted" / _BLANK / series: lab.path,
-        course / "submitted" / _SOLVED / series: lab.solution,
-    }
-    for place, notebook in editions.items():
+    for place in (course / "solutions" / series, course / "submitted" / _SOLVED / series):
         place.mkdir(parents=True)
-        shutil.copy(notebook, place / lab.path.name)
+        shutil.copy(lab.solution, place)
     kernel = course / ".jupyter" / "kernels" / "python3"
     kernel.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]

@@ -50,9 +50,15 @@ def copy_cell(path, grade_id, *, source=None):
     return at + 1
 
 
-@pytest.mark.parametrize("edition", ["path", "solution"])
-def test_a_copied_cell_is_named_before_anything_runs(book_folder, lab, edition):
-    path = getattr(lab, edition)
+def test_what_a_reader_has_written_takes_no_part(book_folder, lab):
+    lab.path.write_text(lab.solution.read_text(encoding="utf-8"), encoding="utf-8")
+    grading = grade_lab(book_folder, lab, progress=False)
+    assert grading.ok
+    assert grading.blank.score == 0
+
+
+def test_a_copied_cell_is_named_before_anything_runs(book_folder, lab):
+    path = lab.solution
     at = copy_cell(path, "middle")
     grading = grade_lab(book_folder, lab, progress=False)
     assert not grading.ok
@@ -98,11 +104,11 @@ def test_nbgrader_names_a_copied_cell_and_grades_the_class(book_folder, lab, tmp
     course = tmp_path / "course"
     course.mkdir()
     _lay_out(course, book_folder, lab)
-    submitted = course / "submitted" / "blank" / "s9_demo" / "lab1_demo.ipynb"
+    submitted = course / "submitted" / "solved" / "s9_demo" / "lab1_demo.ipynb"
     copy_cell(submitted, "middle-check-1")
-    # The copied answer is the solution; the last copy is the one that counts.
-    solved = json.loads(lab.solution.read_text(encoding="utf-8"))["cells"]
-    answer = next(c["source"] for c in solved if c["metadata"].get("nbgrader", {}).get("grade_id") == "middle")
+    # The copied answer is the untouched one; the last copy is the one that counts.
+    untouched = json.loads(lab.path.read_text(encoding="utf-8"))["cells"]
+    answer = next(c["source"] for c in untouched if c["metadata"].get("nbgrader", {}).get("grade_id") == "middle")
     copy_cell(submitted, "middle", source=answer)
     env = _environment(course)
     nbgrader = [sys.executable, "-m", "nbgrader"]
@@ -124,8 +130,8 @@ def test_nbgrader_names_a_copied_cell_and_grades_the_class(book_folder, lab, tmp
 
     assert _nbgrader(course, "s9_demo", None) == ""
     scores = {who: {e.name: e.score for e in _scores(course, lab, who)} for who in ("blank", "solved")}
-    assert scores["blank"] == {"middle": 5, "normalize": 0, "why": 0}
-    assert scores["solved"] == {"middle": 5, "normalize": 5, "why": 0}
+    assert scores["blank"] == {"middle": 0, "normalize": 0, "why": 0}
+    assert scores["solved"] == {"middle": 0, "normalize": 5, "why": 0}
 
 
 @pytest.mark.parametrize(("blank", "solved", "ok"), [(0, 5, True), (1, 5, False), (0, 4, False), (0, 0, False)])
@@ -138,7 +144,7 @@ def test_only_nothing_and_everything_are_ok(blank, solved, ok):
 
 
 def test_a_student_without_solutions_cannot_grade(book_folder, lab):
-    with pytest.raises(ValueError, match="s9_demo/lab1_demo lacks an edition: build both with `make build`"):
+    with pytest.raises(ValueError, match="s9_demo/lab1_demo lacks its instructor edition: build it with `make build`"):
         grade_lab(book_folder, dataclasses.replace(lab, solution=None))
 
 
