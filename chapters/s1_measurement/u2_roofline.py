@@ -187,7 +187,7 @@ def operations(fmt):
 
 works = operations(DTYPE)
 above = sum(work.intensity > roof.ridge(DTYPE) for work in works.values())
-predict(f"of these {len(works)} operations, … lie to the right of this device's ridge", model=above)
+predict(f"of these {len(works)} operations, … lie to the right of this device's ridge", model=above, out_of=len(works))
 
 
 # %%
@@ -412,7 +412,8 @@ tables.table(traffic, columns=list(traffic["every 1"]), caption="adding 1 to 8,1
 # %%
 chains = measure_all({"eager": eager_chain, "compiled": lambda: fused_chain(x, given)}, min_samples=5)
 report("fusing the chain makes it … times as fast", chains["eager"] / chains["compiled"])
-tables.table({kernel["name"]: kernel for kernel in eager.rows()}, columns=["launches", "flops", "bytes"])
+kernels = {row["name"]: row for row in eager.rows()} | {"all four": eager, "one kernel": fused}
+tables.table(kernels, columns=["launches", "flops", "bytes"])
 
 # %% [markdown]
 # Where the gain falls short of the bytes, the one kernel has met another limit: on a CPU the exponential in σ.

@@ -180,7 +180,7 @@ def _streaming_calls(device: Device, nbytes: int) -> dict[str, Callable[[], Any]
         source = torch.ones(nbytes // 4, dtype=torch.float32, device=device.torch)
         target = torch.zeros_like(source)
         calls: dict[str, Callable[[], Any]] = {"copy": lambda: target.copy_(source)}
-        return calls if device.is_accelerator else calls | {"in place": lambda: source.add_(1.0)}
+        return calls if device.is_accelerator else calls | {"addition in place": lambda: source.add_(1.0)}
     if device.jax is not None:
         import jax
         import jax.numpy as jnp
@@ -192,7 +192,7 @@ def _streaming_calls(device: Device, nbytes: int) -> dict[str, Callable[[], Any]
 
     old = np.ones(nbytes // 4, dtype=np.float32)
     new = np.zeros_like(old)
-    return {"copy": lambda: np.copyto(new, old), "in place": lambda: np.add(old, 1.0, out=old)}
+    return {"copy": lambda: np.copyto(new, old), "addition in place": lambda: np.add(old, 1.0, out=old)}
 
 
 def _torch_drives(device: Device) -> bool:

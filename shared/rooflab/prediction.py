@@ -6,8 +6,9 @@ device side by side. Run headless nobody can guess: the model's own answer stand
 >>> predict("a copy of 1 GB takes", unit="ms", model=0.25)
 Prediction: a copy of 1 GB takes (ms). Nobody is here to guess; the model's own answer stands in.
 >>> report("a copy of 1 GB takes", 0.26)
-                     |  guess |  model | measured | measured / model
-a copy of 1 GB takes | 250 ms | 250 ms |   260 ms |             1.04
+a copy of 1 GB takes
+guess  |  model | measured | measured / model
+250 ms | 250 ms |   260 ms |             1.04
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Prediction:
     model: float | None
     guess: float | None = None
     stand_in: bool = False  # the guess is the model's own, because nobody was there
+    earlier: bool = False  # the guess is one of an earlier run
+    out_of: int | None = None  # it is how many of so many
     measured: float | None = None
 
     @property
@@ -56,13 +59,16 @@ class Prediction:
         return unit.symbol if unit.symbol == "%" else unit.base if self.unit else ""
 
 
-def predict(question: str, *, unit: str = "", model: float | Callable[[], float] | None) -> None:
+def predict(
+    question: str, *, unit: str = "", model: float | Callable[[], float] | None, out_of: int | None = None
+) -> None:
     """Ask the reader for a guess before the measuring cell.
 
     Args:
         question: reads on into the answer: "the largest product takes … times the smallest".
         unit: what a bare number means: "ms", "GB/s", "x", or "" for a plain number. Other prefixes may be typed.
         model: the model's answer in SI units, not shown before ``report``; None where nothing can be derived.
+        out_of: the question is how many of so many: a guess is a whole number from 0 to this. Others are above zero.
 
     Raises:
         TypeError: the question is no text, or the model is no number.
@@ -73,7 +79,7 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
     unit_of(unit)
     value = model() if callable(model) else model
     number = None if value is None else _number(value, "the model's answer as a number in SI units, or None")
-    asked = _asked[question] = Prediction(question, unit, number)
+    asked = _asked[question] = Prediction(question, unit, number, out_of=out_of)
     if is_headless():
         asked.guess, asked.stand_in = asked.model, True
         stand_in = "no model stands in" if value is None else "the model's own answer stands in"
@@ -82,6 +88,7 @@ def predict(question: str, *, unit: str = "", model: float | Callable[[], float]
     kept = state.read_json(GUESSES, {}).get(_key(question))
     # A file that was damaged or edited may hold anything; only a finite number is a guess.
     asked.guess = kept if isinstance(kept, float) and math.isfinite(kept) else None
+    asked.earlier = asked.guess is not None
     _show_form(asked)
 
 
@@ -120,12 +127,23 @@ def commit(question: str, text: str) -> str:
     if asked.measured is not None:
         return "The measurement is on the table; run the predict cell again to guess afresh."
     try:
-        asked.guess = parse_quantity(text, unit=asked.unit)
+        asked.guess = _possible(parse_quantity(text, unit=asked.unit), text.strip(), asked.out_of)
     except ValueError as error:
         sentence = f"{error}."
-        return sentence[0].upper() + sentence[1:]
+        stands = "" if asked.guess is None else f" Your guess of {format_si(asked.guess, asked.symbol)} stands."
+        return sentence[0].upper() + sentence[1:] + stands
+    asked.earlier = False
     state.update_json(GUESSES, lambda guesses: guesses.update({_key(question): asked.guess}))
     return f"Committed: {format_si(asked.guess, asked.symbol)}. Now measure."
+
+
+def _possible(guess: float, text: str, out_of: int | None) -> float:
+    """Refuse what no measurement could say."""
+    if out_of is not None and not (0 <= guess <= out_of and guess == int(guess)):
+        raise ValueError(f"expected a whole number from 0 to {out_of}; found {text!r}")
+    if out_of is None and guess <= 0:
+        raise ValueError(f"expected a number above zero; found {text!r}")
+    return guess
 
 
 def _show_form(asked: Prediction) -> None:
@@ -149,7 +167,7 @@ def _show_form(asked: Prediction) -> None:
 
     button.on_click(on_commit)
     field.observe(on_commit, names="value")
-    display(ipywidgets.VBox([title, ipywidgets.HBox([field, button, status])]))
+    display(ipywidgets.VBox([title, ipywidgets.HBox([field, button]), status]))
 
 
 def report(question: str, measured: float | Ratio | Measurement, *, key: str = "") -> None:
@@ -178,10 +196,11 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
     texts = {name: "–" if v is None or math.isnan(v) else format_si(v, asked.symbol) for name, v in columns.items()}
     comparable = asked.model and math.isfinite(asked.model) and not math.isnan(value)
     texts["measured / model"] = format_si(value / asked.model, "") if comparable and asked.model else "–"
-    header, row = ["", *texts], [question, *texts.values()]
+    header, row = list(texts), list(texts.values())
     note = _verdict(asked, value)
-    html = render_html(header, [row]) + (f"<p>{escape(note)}</p>" if note and in_notebook() else "")
-    show_text(render_text(header, [row]) + (f"\n{note}" if note and in_notebook() else ""), html=html)
+    html = render_html(header, [row], caption=question) + (f"<p>{escape(note)}</p>" if note and in_notebook() else "")
+    text = f"{question}\n{render_text(header, [row])}"
+    show_text(text + (f"\n{note}" if note and in_notebook() else ""), html=html)
     if isinstance(measured, Measurement | Ratio) and measured.warning:
         print(measured.warning)
 
@@ -199,9 +218,7 @@ def _verdict(asked: Prediction, value: float) -> str:
         return "No guess was committed before this measurement: a prediction made afterwards teaches nothing."
     if not (asked.guess > 0 and 0 < value < math.inf):
         return ""
-    off = max(asked.guess / value, value / asked.guess)
+    off, whose = max(asked.guess / value, value / asked.guess), "Your earlier guess" if asked.earlier else "Your guess"
     if off < 1.25:
-        return f"Your guess is within {max(1, math.ceil(100 * (off - 1) - 1e-9))} % of the measurement."
-    return (
-        f"Your guess is off by a factor of {off:,.0f}." if off >= 10 else f"Your guess is off by a factor of {off:.2g}."
-    )
+        return f"{whose} is within {max(1, math.ceil(100 * (off - 1) - 1e-9))} % of the measurement."
+    return f"{whose} is off by a factor of {off:,.0f}." if off >= 10 else f"{whose} is off by a factor of {off:.2g}."

@@ -263,6 +263,7 @@ def _typed_unit(typed: str, asked: Unit) -> Unit:
     if {unit.base, asked.base} == {"FLOP", "FLOP/s"} and typed.lower().endswith(("flop", "flops")):
         return unit  # FLOPs and FLOPS are written for each other
     if unit.base.removesuffix("s") != asked.base.removesuffix("s"):  # a kernel, two kernels
-        wanted = asked.symbol or "a plain number"
-        raise ValueError(f"expected {wanted} (or another unit of the same kind); found the unit {typed!r}")
+        kinds = {"": "a plain number", "x": "how many times, such as '3' or '3x'"}
+        wanted = kinds.get(asked.symbol, f"{asked.symbol} (or another unit of the same kind)")
+        raise ValueError(f"expected {wanted}; found the unit {typed!r}")
     return unit

@@ -45,11 +45,12 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
         TypeError: these are no ceilings.
     """
     _refuse(ceilings)
+    peak, prefix = (1e12, "T") if ceilings.rate(dtype) >= 1e12 else (1e9, "G")
     start = {"overhead_us": max(ceilings.launch_s * 1e6, 0.01), "gb_per_s": ceilings.bytes_per_s / 1e9,
-             "tflops_per_s": ceilings.rate(dtype) / 1e12}  # fmt: skip
+             "flops_per_s": ceilings.rate(dtype) / peak}  # fmt: skip
 
-    def draw(ax: Any, step: str, overhead_us: float, gb_per_s: float, tflops_per_s: float, n: float) -> str:
-        device = Ceilings(gb_per_s * 1e9, {dtype: tflops_per_s * 1e12}, launch_s=overhead_us * 1e-6)
+    def draw(ax: Any, step: str, overhead_us: float, gb_per_s: float, flops_per_s: float, n: float) -> str:
+        device = Ceilings(gb_per_s * 1e9, {dtype: flops_per_s * peak}, launch_s=overhead_us * 1e-6)
         return _draw_regimes(ax, step, device, dtype, int(n))
 
     panels = {
@@ -61,7 +62,7 @@ def regimes(ceilings: Ceilings, dtype: str = "fp32") -> None:
         "step": choice("step", [(name, name) for name in STEPS], "product"),
         "overhead_us": slider("overhead t₀ (µs)", start["overhead_us"], -2, 3),
         "gb_per_s": slider("bandwidth β (GB/s)", start["gb_per_s"], 0, 4.5),
-        "tflops_per_s": slider("peak π (TFLOP/s)", start["tflops_per_s"], -2, 4),
+        "flops_per_s": slider(f"peak π ({prefix}FLOP/s)", start["flops_per_s"], -1, 4),
         "n": slider("side n", 512, 2, 15, base=2),
     }
     explore(draw, controls, panels, title="Three steps on one device, three regimes")

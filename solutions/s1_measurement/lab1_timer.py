@@ -318,6 +318,8 @@ with check.exercise("warmup_length"):
                 hint="A cold chip is faster: near means near from both sides.")  # fmt: skip
     check.equal(warmup_length([1.0, 1.0, 1.01, 1.0, 0.99, 1.0]), 0, what="no warm-up at all",
                 hint="A rule, not a constant: here every sample is good.")  # fmt: skip
+    check.equal(warmup_length([3.0, 1.0, 1.01]), 3, what="two near samples at the end",
+                hint="Two samples are no run of three, also where the list ends.")  # fmt: skip
     check.equal(warmup_length([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]), 7, what="never steady",
                 hint="No three samples in a row are near, so all seven have to go.")  # fmt: skip
 
@@ -564,6 +566,11 @@ with check.exercise("settle"):
                 hint="The interval still spans both levels after 10 samples: give up and say so.")  # fmt: skip
     check.close([capped["low_s"], capped["median_s"], capped["high_s"]], [100e-6, 100e-6, 146e-6], rtol=1e-9, unit="s",
                 what="the interval of 10 samples", hint="Ranks 1 and 10, counted from 1; no p20, no mean.")  # fmt: skip
+    # Call k, counted from 1, takes 100 µs and k times 0.92 µs.
+    slower = settle({"kernels": {"work": 92_000}, "drift_per_call": 0.01}, 0.0, 20)
+    check.close([slower["low_s"], slower["median_s"], slower["high_s"]], [104.6e-6, 109.66e-6, 114.72e-6], rtol=1e-9,
+                unit="s", what="the interval of 20 samples, each slower than the last",
+                hint="Ranks 5 and 16 of the sorted samples, counted from 1: rank 1 is ordered[0].")  # fmt: skip
     longer = settle(busy, 0.1, 100)
     check.equal([longer["samples"], longer["settled"]], [16, True], what="the same neighbour, at most 100 samples",
                 hint="Compute the ranks anew for every n, and stop at the first n that is narrow enough.")  # fmt: skip
@@ -977,7 +984,7 @@ for settings, limit, hint in (
 found = bandwidth({**MEMORY, "kernel_bytes": {"copy": 64 << 20}}, 64 << 20, LIMIT)
 for k, rate in enumerate(found["rates"]):
     verdict = "impossible" if rate > LIMIT else "possible"
-    print(f"{2**k:3} buffers: {rate / GB_PER_S:7.0f} GB/s  {verdict}")
+    print(f"buffers: {2**k:2}   {rate / GB_PER_S:7.0f} GB/s  {verdict}")
 print(f"believable: {found['believable']}")
 
 # %% [markdown]

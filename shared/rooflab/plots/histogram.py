@@ -17,6 +17,8 @@ from .style import figure, set_axis
 
 __all__ = ["distribution"]
 
+_BANDS = 8  # the axis goes on for at most so many widths of the p20 to p80 band
+
 
 def distribution(
     times_s: Sequence[float], *, title: str, x: str = "time per call", bins: int = 60, clip: float = 0.99
@@ -28,7 +30,8 @@ def distribution(
         title: the message.
         x: label of the horizontal axis.
         bins: number of bars.
-        clip: the axis ends at this quantile; the calls beyond are counted in a note, not hidden.
+        clip: the axis ends at this quantile, or before where the slowest calls would leave no room for the others; the
+            calls beyond are counted in a note, not hidden.
 
     Raises:
         ValueError: no times, one that is not finite, no bars, or a clip that is no quantile.
@@ -47,7 +50,7 @@ def distribution(
     times_s = samples.tolist()
     mean, median = float(np.mean(times_s)), quantile(times_s, 0.5)
     p20, p80, end = (quantile(times_s, q) for q in (0.2, 0.8, clip))
-    end = max(end, 1.05 * mean)
+    end = max(min(end, p80 + _BANDS * (p80 - p20)), 1.05 * mean, 1.05 * p80)
     beyond = sum(t > end for t in times_s)
     with figure(title) as ax:
         ax.axvspan(p20, p80, color="#0072B2", alpha=0.13, linewidth=0, label="p20 to p80")
