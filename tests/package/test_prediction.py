@@ -48,7 +48,8 @@ class TestHeadless:
         said = capsys.readouterr().out
         assert said.startswith(f"Prediction: {Q} (ms). Nobody is here to guess; the model's own answer stands in.\n")
         row = said.splitlines()[-1]
-        assert [cell.strip() for cell in row.split("|")] == [Q, "2 ms", "2 ms", "4 ms", "2"]
+        assert [cell.strip() for cell in row.split("|")] == ["2 ms", "2 ms", "4 ms", "2"]
+        assert said.splitlines()[-3] == Q
         assert this_run()[Q] == {"guess": None, "model": 0.002, "measured": 0.004, "unit": "s"}
 
     def test_without_a_model(self, capsys):
@@ -56,7 +57,7 @@ class TestHeadless:
         report(Q, Ratio([2.99, 3.0, 3.01]))
         said = capsys.readouterr().out
         assert "no model stands in" in said
-        assert [cell.strip() for cell in said.splitlines()[-1].split("|")] == [Q, "–", "–", "3x", "–"]
+        assert [cell.strip() for cell in said.splitlines()[-1].split("|")] == ["–", "–", "3x", "–"]
 
     def test_a_ratio_that_something_disturbed_is_said_to_be(self, capsys):
         predict(Q, unit="x", model=None)
@@ -70,7 +71,7 @@ class TestHeadless:
         predict(Q, model=3.0)
         report(Q, math.nan)
         row = capsys.readouterr().out.splitlines()[-1]
-        assert [cell.strip() for cell in row.split("|")] == [Q, "3", "3", "–", "–"]
+        assert [cell.strip() for cell in row.split("|")] == ["3", "3", "–", "–"]
         assert this_run()[Q]["measured"] is None
 
     @pytest.mark.parametrize("model", [0.0, math.inf, math.nan])
@@ -132,7 +133,7 @@ class TestHeadless:
     def test_percent_stay_percent(self, capsys):
         predict(Q, unit="%", model=0.4)
         report(Q, 0.5)
-        assert [cell.strip() for cell in capsys.readouterr().out.splitlines()[-1].split("|")][1:4] == [
+        assert [cell.strip() for cell in capsys.readouterr().out.splitlines()[-1].split("|")][:3] == [
             "40 %",
             "40 %",
             "50 %",
@@ -161,17 +162,39 @@ class TestReader:
             assert asked(Q).guess == pytest.approx(value)
         assert commit(Q, "3") == "Committed: 3 ms. Now measure."
 
-    @pytest.mark.parametrize("text", ["", "many", "3 GB", "1,5", "nan", "1e999", "3 ms 4", "<b>"])
+    @pytest.mark.parametrize("text", ["", "many", "3 GB", "1,5", "nan", "1e999", "3 ms 4", "<b>", "0", "-3 ms"])
     def test_bad_text_is_one_sentence_and_changes_nothing(self, notebook, home, text):
         predict(Q, unit="ms", model=0.002)
         commit(Q, "3")
         before = (home / prediction.GUESSES).read_bytes()
         said = commit(Q, text)
         assert said.startswith("Expected ")
-        assert said.endswith(".")
+        assert said.endswith(". Your guess of 3 ms stands.")
         assert "\n" not in said
         assert asked(Q).guess == 0.003
         assert (home / prediction.GUESSES).read_bytes() == before
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("0", "Committed: 0. Now measure."),
+            ("12", "Committed: 12. Now measure."),
+            ("13", "Expected a whole number from 0 to 12; found '13'."),
+            ("-1", "Expected a whole number from 0 to 12; found '-1'."),
+            ("3.5", "Expected a whole number from 0 to 12; found '3.5'."),
+        ],
+    )
+    def test_how_many_of_so_many(self, notebook, text, said):
+        predict(Q, model=3, out_of=12)
+        assert commit(Q, text) == said
+
+    def test_a_guess_of_an_earlier_run_is_called_so(self, notebook, restart):
+        predict(Q, unit="ms", model=0.002)
+        commit(Q, "4")
+        restart()
+        predict(Q, unit="ms", model=0.002)
+        report(Q, 0.04)
+        assert texts(notebook)[-1].splitlines()[-1] == "Your earlier guess is off by a factor of 10."
 
     @pytest.mark.parametrize("early", ["", "3"])
     def test_after_the_measurement_it_is_too_late(self, notebook, early):
@@ -234,7 +257,7 @@ class TestReader:
                 0.004,
                 "No guess was committed before this measurement: a prediction made afterwards teaches nothing.",
             ),
-            ("0", 0.004, ""),
+            ("4", -0.004, ""),
             ("4", math.nan, ""),
             ("4", math.inf, ""),
         ],
@@ -245,7 +268,8 @@ class TestReader:
             commit(Q, guess)
         report(Q, measured)
         (text,) = texts(notebook)
-        assert text.splitlines()[2:] == ([verdict] if verdict else [])
+        assert text.splitlines()[0] == Q
+        assert text.splitlines()[3:] == ([verdict] if verdict else [])
 
     def test_the_recorded_device_stands_beside(self, notebook, tmp_path):
         folder = tmp_path / "records" / "nvidia-h200"
@@ -255,8 +279,8 @@ class TestReader:
         predict(Q, unit="ms", model=0.002)
         report(Q, 0.004)
         (text,) = texts(notebook)
-        assert "recorded (H200)" in text.splitlines()[0]
-        assert "10 µs" in text.splitlines()[1]
+        assert "recorded (H200)" in text.splitlines()[1]
+        assert "10 µs" in text.splitlines()[2]
         assert "<table" in notebook[-1]["text/html"]
 
     def test_the_question_is_escaped(self, notebook):
@@ -270,8 +294,8 @@ class TestReader:
 class TestForm:
     def form(self, notebook, **options):
         predict(Q, **{"unit": "ms", "model": 0.002} | options)
-        title, row = notebook[-1].children
-        return title, *row.children
+        title, row, status = notebook[-1].children
+        return title, *row.children, status
 
     def test_typing_and_pressing_the_button(self, notebook):
         _, field, button, status = self.form(notebook)

@@ -210,7 +210,9 @@ class TestForms:
             for control in (c for c in controls.values() if hasattr(c, "base")):
                 steps = (math.log(control.value, control.base) - control.min) / control.step
                 assert steps == pytest.approx(round(steps), abs=1e-6), "the page snaps to steps, also at the start"
-            assert found == pytest.approx([max(rates[2] * 1e6, 0.01), rates[0] / 1e9, rates[1] / 1e12])
+            scale, unit = (1e12, "TFLOP/s") if rates[1] >= 1e12 else (1e9, "GFLOP/s")
+            assert found == pytest.approx([max(rates[2] * 1e6, 0.01), rates[0] / 1e9, rates[1] / scale])
+            assert controls["flops_per_s"].description == f"peak π ({unit})"
         with pytest.raises(ValueError, match="expected a positive number where the slider 'x' starts; found 0"):
             explorer.slider("x", 0, 1, 2)
 
@@ -301,7 +303,7 @@ class TestEveryChip:
         monkeypatch.setattr(widgets, "explore", lambda draw, controls, panels, title: kept.update(draw=draw))
         widgets.regimes(SLOW_MEMORY)
         ax = Figure().subplots()
-        kept["draw"](ax, step="product", overhead_us=1.0, gb_per_s=20.0, tflops_per_s=10.0, n=64)
+        kept["draw"](ax, step="product", overhead_us=1.0, gb_per_s=20.0, flops_per_s=10.0, n=64)
         legend = {text.get_text(): line.get_color() for text, line in zip(ax.get_legend().get_texts(),
                   ax.get_legend().get_lines(), strict=True)}  # fmt: skip
         assert legend == used
