@@ -17,7 +17,7 @@ from typing import Any
 
 from .samples import Measurement, disturbance
 
-__all__ = ["escape", "in_notebook", "is_headless", "say_disturbed", "show_bundle", "show_image", "show_source",
+__all__ = ["escape", "in_notebook", "is_headless", "say", "say_disturbed", "show_bundle", "show_image", "show_source",
            "show_text"]  # fmt: skip
 
 
@@ -69,10 +69,15 @@ def show_image(png: bytes, *, alt: str, width: int, height: int) -> None:
                 {"image/png": {"alt": alt, "width": width, "height": height}})  # fmt: skip
 
 
+def say(sentence: str) -> None:
+    """Show a remark below a figure or a table; on a page it breaks between words, as a stream of text does not."""
+    show_text(sentence, html=f"<p>{escape(sentence)}</p>")
+
+
 def say_disturbed(measurements: Iterable[Measurement]) -> None:
     """Say below a figure or a table that some of its measurements should not be trusted yet."""
     if sentence := disturbance(measurements):
-        print(sentence)
+        say(sentence)
 
 
 def show_source(function: Any) -> None:

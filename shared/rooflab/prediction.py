@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import state
-from .display import escape, in_notebook, is_headless, show_text
+from .display import escape, in_notebook, is_headless, say, show_text
 from .logbook import current_unit, log
 from .measurement import Measurement, Ratio
 from .records import recorded, reference, short_name
@@ -202,7 +202,7 @@ def report(question: str, measured: float | Ratio | Measurement, *, key: str = "
     text = f"{question}\n{render_text(header, [row])}"
     show_text(text + (f"\n{note}" if note and in_notebook() else ""), html=html)
     if isinstance(measured, Measurement | Ratio) and measured.warning:
-        print(measured.warning)
+        say(measured.warning)
 
 
 def _recorded_on() -> str:
