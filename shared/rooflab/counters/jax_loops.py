@@ -120,10 +120,10 @@ class Loops:
             if turns is None:
                 self.notes.append(UNKNOWN_LENGTH)
             times = 1 if turns is None else turns
-            for each in (body, condition):
-                extra = extra.plus(self._extra(each), times)
+            for inner in (body, condition):
+                extra = extra.plus(self._extra(inner), times)
                 if times != 1:
-                    extra = extra.plus(self._once(each), times - 1)
+                    extra = extra.plus(self._once(inner), times - 1)
         for callee in part.calls:
             extra = extra.plus(self._extra(callee))
         for branches in part.branches:
