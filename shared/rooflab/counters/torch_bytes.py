@@ -23,6 +23,7 @@ __all__ = [
     "touched_elements",
     "traffic",
     "unknown_mask",
+    "wholly_read",
 ]
 
 # In-place operations that overwrite their target without reading it.
@@ -181,6 +182,11 @@ def traffic(
     if name in _SCATTERS:
         return _scatter(name, dict(bind(func, args, kwargs)), reads, writes)
     return count_bytes(reads), count_bytes([*writes, *made])
+
+
+def wholly_read(name: str, reads: list[Any]) -> list[Any]:
+    """Return the operands of which an operation reads every element."""
+    return reads[1:] if name in _GATHERS or name in _SCATTERS else reads
 
 
 def op_name(func: Any) -> str:

@@ -18,7 +18,7 @@ from rooflab.units import format_name
 
 from .counted import Counted, KernelRow
 from .threads import OTHER_THREADS, noticing
-from .torch_bytes import op_name, operands, tensors_in, traffic, unknown_mask
+from .torch_bytes import op_name, operands, tensors_in, traffic, unknown_mask, wholly_read
 from .torch_flops import flops_of
 
 __all__ = ["COMPILED_SENTENCE", "TorchCounter", "format_of"]
@@ -56,6 +56,7 @@ class TorchCounter:
         self.paused = False
         self.on_allocation: Callable[[list[Any]], None] | None = None
         self.on_write: Callable[[list[Any]], None] | None = None
+        self.on_read: Callable[[str, list[Any]], None] | None = None
         self._weights: dict[str, tuple[float, float]] = {}  # format -> FLOPs, bytes
         self._uncounted: dict[str, None] = {}  # operations whose arithmetic nobody knows
         self._notes: dict[str, None] = {}
@@ -89,6 +90,9 @@ class TorchCounter:
                 self.on_allocation(list(tensors_in(out)))
             return
         reads, writes, made = operands(func, args, kwargs, out)
+        label = func._schema.name.replace("::", ".")
+        if self.on_read and (writes or made or name in ("equal", "_local_scalar_dense")):
+            self.on_read(label, wholly_read(name, reads))
         if torch.Tag.inplace_view in func.tags or not (writes or made or name == "equal"):
             return
         if _is_compiled_frame():
@@ -96,7 +100,6 @@ class TorchCounter:
         if self.on_write:
             self.on_write([*writes, *made])
         moved = traffic(func, args, kwargs, reads, writes, made)
-        label = func._schema.name.replace("::", ".")
         known, form = flops_of(func, args, kwargs, out), self._format(func, args, out)
         flops = known or 0
         if known is None:
