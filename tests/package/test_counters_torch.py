@@ -203,6 +203,8 @@ LSTM_FLOPS = 40 * (2 * 256 * 128 + 2 * 256 + 9 * 64)  # steps times products, bi
         pytest.param(lambda: COMPLEX @ COMPLEX, 8 * N**3, id="complex product"),
         pytest.param(lambda: COMPLEX * COMPLEX, 6 * N * N, id="complex multiply"),
         pytest.param(lambda: COMPLEX + COMPLEX, 2 * N * N, id="complex add"),
+        pytest.param(lambda: SQUARE * COMPLEX, 2 * N * N, id="real by complex"),
+        pytest.param(lambda: COMPLEX * 3.0, 2 * N * N, id="complex by a real number"),
         pytest.param(lambda: torch.arange(64).view(8, 8) @ torch.arange(64).view(8, 8), 0, id="integer product"),
     ],
 )

@@ -37,6 +37,7 @@ _STEPS = {
 }
 # Real FLOPs of one operation on complex numbers; of the others no number is given.
 _COMPLEX = {"add": 2, "sub": 2, "rsub": 2, "neg": 2, "mul": 6, "abs": 4, "sum": 2, "cumsum": 2}
+_WITH_REAL = {"add": 1, "sub": 1, "rsub": 1, "mul": 2}  # where one of the operands is real
 # FLOPs per element of the operand.
 _REDUCTIONS = {
     "sum": 1, "mean": 1, "prod": 1, "amax": 1, "amin": 1, "aminmax": 2, "max": 1, "min": 1, "argmax": 1, "argmin": 1,
@@ -87,8 +88,9 @@ def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any)
         return 0
     if first is None:
         return None
-    if first.is_complex() and not name.startswith("_fft"):
-        return _complex(name, first, out)
+    operands = list(tensors_in([*args, *kwargs.values()]))
+    if any(t.is_complex() for t in operands) and not name.startswith("_fft"):
+        return _complex(name, args, kwargs, out)
     if accumulates:
         return touched_elements(name, given)
     if name in ("_softmax", "_log_softmax", "_safe_softmax", "native_layer_norm", "_fused_rms_norm"):
@@ -130,14 +132,17 @@ def _contraction(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, 
     return flops * one**2 + (one * out.numel() if biased else 0)
 
 
-def _complex(name: str, first: Any, out: Any) -> float | None:
+def _complex(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> float | None:
     """FLOPs on complex numbers, in real ones."""
     name = name.removesuffix("_")
     if name in _MOVES:
         return 0
-    if name not in _COMPLEX:
+    if name not in _COMPLEX or kwargs.get("alpha", 1) != 1:
         return None
-    return _COMPLEX[name] * (first.numel() - out.numel() if name == "sum" else out.numel())
+    if name == "sum":
+        return _COMPLEX[name] * (args[0].numel() - out.numel())
+    both = all(a.is_complex() if hasattr(a, "is_complex") else isinstance(a, complex) for a in args[:2])
+    return (_COMPLEX[name] if both or name not in _WITH_REAL else _WITH_REAL[name]) * out.numel()
 
 
 def _gelu_form(kwargs: dict[str, Any]) -> str:
@@ -190,11 +195,13 @@ def _causal_share(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> f
     return kept / (queries * keys)
 
 
-def _many(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+def _many(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:
     """Operations on lists of tensors, as optimizers use them: FLOPs per element of the first list."""
     elements = sum(t.numel() for t in args[0])
     if not _arithmetic(list(args[0])):
         return 0
+    if any(t.is_complex() for t in args[0]):
+        return None
     if name.startswith("_fused_adam"):
         return costs.optimizer_step(elements, kind="adamw").flops if elements else 0
     if name.startswith("_fused_sgd"):
@@ -204,8 +211,20 @@ def _many(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
     name = name.removeprefix("_foreach_").removesuffix("_")
     if moves(name):
         return 0
+    if name in _REDUCTIONS:
+        return _REDUCTIONS[name] * elements
+    if name not in _STEPS and not _is_pointwise(name):
+        return None
     scaled = name in ("add", "sub") and kwargs.get("alpha", 1) != 1
-    return (_REDUCTIONS.get(name, per_element(name)) + scaled) * elements
+    return (per_element(name) + scaled) * elements
+
+
+@cache
+def _is_pointwise(name: str) -> bool:
+    import torch
+
+    packet = getattr(torch.ops.aten, name, None)
+    return packet is not None and any(torch.Tag.pointwise in getattr(packet, o).tags for o in packet.overloads())
 
 
 def _mv(a: Any, x: Any, *rest: Any) -> float:

@@ -29,7 +29,8 @@ _MOVES = frozenset({
     "_pin_memory", "_reshape_copy", "_chunk_cat", "diag_embed", "upsample_nearest1d", "upsample_nearest2d",
     "upsample_nearest3d", "max_unpool2d", "max_unpool3d", "one_hot", "scalar_tensor", "constant_pad_nd",
     "_sparse_coo_tensor_with_dims_and_tensors", "multinomial", "bernoulli", "lift_fresh",
-    "_local_scalar_dense", "copy", "clone", "_to_copy", "fill", "zero", "_foreach_copy", "_foreach_zero", "is_nonzero",
+    "_local_scalar_dense", "_pack_padded_sequence",
+    "_nested_tensor_from_tensor_list", "copy", "clone", "_to_copy", "fill", "zero",
 })  # fmt: skip
 _MAKE = ("new_", "rand", "empty", "reflection_pad", "replication_pad")
 
@@ -219,6 +220,7 @@ _FORMULAS: dict[str, Callable[[Bound, Any], float | None]] = {
     "max_pool2d_with_indices": _pool(2), "max_pool3d_with_indices": _pool(3),
     "max_pool2d_with_indices_backward": _each(1, "grad_output"),
     "max_pool3d_with_indices_backward": _each(1, "grad_output"),
+    "adaptive_max_pool2d_backward": _each(1, "grad_output"), "adaptive_max_pool3d_backward": _each(1, "grad_output"),
     **dict.fromkeys(
         ("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d"), _adaptive
     ),
