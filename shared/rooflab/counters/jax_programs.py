@@ -29,7 +29,7 @@ _PARTS = "The program is split over {} devices: the numbers are those of one."
 _FOLDED = "XLA may compute with arrays that a {} holds while it compiles: pass them as arguments to have all counted."
 # Library kernels that XLA calls and whose work it does not know; it does know products and convolutions of NVIDIA's.
 _OPAQUE = re.compile(r'custom_call_target="((?!__cublas\$|__cudnn\$conv|__onednn\$matmul)[^"]+)"')
-_MARKERS = ("Sharding", "SPMD", "AllocateBuffer", "xla.sdy", "annotate", "PinTo", "MoveTo", "__triton")  # no work
+_MARKERS = ("Sharding", "SPMD", "AllocateBuffer", "xla.sdy", "annotate", "PinTo", "MoveTo")  # no work
 
 
 def kernel_names(hlo: str) -> list[str]:
