@@ -60,6 +60,87 @@ def test_scan_counts_every_turn():
     assert count(deep, X, layers).launches >= 10
 
 
+S = jax.device_put(np.ones((64, 64), np.float32), CPU)
+
+
+def ten(a, length=10, unroll=1):
+    return jax.lax.scan(lambda s, _: (s @ a, None), a, None, length=length, unroll=unroll)[0]
+
+
+@jax.custom_vjp
+def own_vjp(a):
+    return ten(a)
+
+
+own_vjp.defvjp(lambda a: (ten(a), None), lambda _, g: (ten(g),))
+
+
+@jax.custom_jvp
+def own_jvp(a):
+    return ten(a)
+
+
+own_jvp.defjvp(lambda p, t: (ten(p[0]), t[0]))
+
+
+def sharded(a):
+    from jax.sharding import Mesh, PartitionSpec
+
+    mesh, spec = Mesh(np.array([CPU]), ("i",)), PartitionSpec()
+    return jax.shard_map(ten, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)(a)
+
+
+@pytest.mark.parametrize(
+    ("function", "products"),
+    [
+        pytest.param(jax.checkpoint(ten), 10, id="checkpoint"),
+        pytest.param(jax.grad(lambda a: jax.checkpoint(ten)(a).sum()), 30, id="grad of checkpoint"),
+        pytest.param(own_vjp, 10, id="custom_vjp"),
+        pytest.param(jax.grad(lambda a: own_vjp(a).sum()), 10, id="grad of custom_vjp"),
+        pytest.param(own_jvp, 10, id="custom_jvp"),
+        pytest.param(sharded, 10, id="shard_map"),
+        pytest.param(lambda a: jax.lax.cond(a.sum() > 0, ten, lambda v: v + 1, a), 10, id="cond"),
+        pytest.param(lambda a: jax.lax.scan(lambda s, _: (ten(s), None), a, None, length=3)[0], 30, id="nested"),
+        pytest.param(lambda a: ten(a, unroll=2), 10, id="unroll=2"),
+        pytest.param(lambda a: ten(a, unroll=3), 10, id="unroll=3"),
+        pytest.param(lambda a: ten(a, unroll=5), 10, id="unroll=5"),
+        pytest.param(lambda a: (ten(a, 100), ten(a * 2))[1], 10, id="another one unused"),
+        pytest.param(lambda a: ten(a) + ten(a), 10, id="twice the same"),
+        pytest.param(lambda a: jax.lax.fori_loop(0, 7, lambda i, s: s @ a, a), 7, id="fori_loop"),
+        pytest.param(lambda a: ten(a, 1) + ten(a, 0), 1, id="one turn, and none"),
+    ],
+)
+def test_loops_count_every_turn_wherever_they_are(function, products):
+    found = count(function, S)
+    assert found.flops == pytest.approx(products * 2 * 64**3, rel=1e-2)
+    assert found.launches >= min(products, 2) - ("conditional" in found.describe())
+
+
+def test_scan_moves_the_bytes_of_every_turn():
+    short, long = (count(lambda a, n=n: ten(a, n), S) for n in (100, 200))
+    assert long.bytes / short.bytes == pytest.approx(2, rel=0.02)
+    assert short.bytes > 100 * 3 * S.nbytes
+
+
+def test_version_that_does_not_analyse_bodies_is_said(monkeypatch):
+    from jaxlib import xla_client
+
+    monkeypatch.delattr(xla_client._xla, "hlo_module_cost_analysis")
+    found = count(ten, S)
+    assert found.flops == pytest.approx(2 * 64**3, rel=1e-2)
+    assert "each loop is counted as one turn" in found.describe()
+
+
+def test_library_call_that_xla_does_not_know_is_said():
+    found = count(jnp.linalg.cholesky, S)
+    assert "XLA does not know what lapack_spotrf_ffi does" in found.describe()
+
+
+def test_loop_of_unknown_length_inside_checkpoint_is_said():
+    found = count(jax.checkpoint(lambda a: jax.lax.while_loop(lambda v: v.sum() > 0, lambda v: v - 1.0, a)), X)
+    assert "while loop of unknown length" in found.describe()
+
+
 def test_loop_of_unknown_length_is_said():
     found = count(lambda a: jax.lax.while_loop(lambda v: v.sum() > 0, lambda v: v - 1.0, a), X)
     assert "while loop of unknown length" in found.describe()
@@ -138,3 +219,12 @@ ENTRY %main (p: f32[4]) -> (f32[4], f32[]) {
 }
 """
     assert kernel_names(hlo) == ["fusion", "cublas"]
+
+
+def test_conditional_counts_its_dearest_branch_with_its_turns():
+    branches = [ten, lambda a: ten(a, 20), lambda a: a + 1]
+    found = count(lambda i, a: jax.lax.switch(i[0], branches, a) + a @ a, np.array([1]), S)
+    assert found.flops == pytest.approx(21 * 2 * 64**3, rel=1e-2)
+    assert found.notes == (
+        "Of a conditional XLA counts the dearest branch, and its kernels are not among the launches.",
+    )

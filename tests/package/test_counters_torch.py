@@ -1,4 +1,8 @@
+import concurrent.futures
 import dataclasses
+import math
+import multiprocessing.pool
+import queue
 import threading
 
 import pytest
@@ -143,6 +147,172 @@ def test_gathers_and_scatters_touch_what_they_index():
     assert (found.bytes_read, found.bytes_written) == (2 * 192 + 24, 192)
 
 
+IMAGE = torch.randn(4, 8, 16, 16)
+SQUARE = torch.randn(64, 64)
+SYMMETRIC = SQUARE @ SQUARE.t() + 64 * torch.eye(64)
+SERIES = torch.randn(10, 4, 64)
+COMPLEX = torch.randn(64, 64, dtype=torch.complex64)
+N, NORM, CHANNELS = 64, 7 * IMAGE.numel(), 8
+INDEX = torch.tensor([1, 2, 3])
+ROWS = torch.zeros(4, 64, dtype=torch.int64)
+LSTM = torch.nn.LSTM(64, 64)
+LSTM_FLOPS = 40 * (2 * 256 * 128 + 2 * 256 + 9 * 64)  # steps times products, biases, gates
+
+
+@pytest.mark.parametrize(
+    ("function", "flops"),
+    [
+        pytest.param(lambda: LSTM(SERIES), LSTM_FLOPS, id="lstm"),
+        pytest.param(lambda: torch.nn.BatchNorm2d(8)(IMAGE), NORM + 6 * CHANNELS, id="batch norm"),
+        pytest.param(lambda: torch.nn.GroupNorm(2, 8)(IMAGE), NORM, id="group norm"),
+        pytest.param(lambda: torch.nn.InstanceNorm2d(8)(IMAGE), NORM, id="instance norm"),
+        pytest.param(
+            lambda: torch.addbmm(SQUARE[:4, :6], SERIES[:3, :, :5], SERIES[:3, :1, :5].mT.expand(3, 5, 6)),
+            2 * 3 * 4 * 6 * 5 + 4 * 6,
+            id="addbmm",
+        ),
+        pytest.param(lambda: torch.cdist(SQUARE, SQUARE, p=1.0), 3 * N**3, id="cdist, p 1"),
+        pytest.param(lambda: torch.cdist(SQUARE, SQUARE), 2 * N * N * 66 + 2 * N * N + 4 * N * N, id="cdist, p 2"),
+        pytest.param(
+            lambda: F.bilinear(SQUARE[:5, :6], SQUARE[:5, :7], SERIES[:8, :1, :1].expand(8, 6, 7)),
+            3 * 5 * 8 * 6 * 7,
+            id="bilinear",
+        ),
+        pytest.param(lambda: torch.sparse.mm(torch.eye(64).to_sparse(), SQUARE), 2 * N * N, id="sparse product"),
+        pytest.param(
+            lambda: torch.mm(torch.eye(64).to_sparse_csr(), SQUARE),
+            2 * N * N,
+            id="sparse rows product",
+            marks=pytest.mark.filterwarnings("ignore:Sparse"),  # a beta, and its invariants are not checked
+        ),
+        pytest.param(lambda: torch.linalg.cholesky(SYMMETRIC), N**3 / 3, id="cholesky"),
+        pytest.param(lambda: torch.linalg.inv(SYMMETRIC), 2 * N**3, id="inverse"),
+        pytest.param(lambda: torch.linalg.solve(SYMMETRIC, SQUARE), 2 / 3 * N**3 + 2 * N**3, id="solve"),
+        pytest.param(lambda: torch.linalg.det(SQUARE), 2 / 3 * N**3, id="determinant"),
+        pytest.param(lambda: F.avg_pool2d(IMAGE, 3, 1), 9 * 4 * 8 * 14 * 14, id="average pool"),
+        pytest.param(lambda: F.max_pool2d(IMAGE, 2), IMAGE.numel(), id="max pool"),
+        pytest.param(lambda: F.adaptive_avg_pool2d(IMAGE, 4), IMAGE.numel(), id="adaptive average pool"),
+        pytest.param(lambda: F.adaptive_max_pool2d(IMAGE, 3), 4 * 8 * 18 * 18, id="adaptive pool, overlapping"),
+        pytest.param(lambda: F.glu(SQUARE), N * N, id="glu"),
+        pytest.param(lambda: F.hardswish(SQUARE), 5 * N * N, id="hardswish"),
+        pytest.param(lambda: F.binary_cross_entropy_with_logits(SQUARE, SQUARE), 10 * N * N, id="bce with logits"),
+        pytest.param(lambda: SQUARE.clone().index_add_(0, INDEX, SQUARE[:3]), 3 * N, id="index_add_"),
+        pytest.param(lambda: SQUARE.clone().scatter_add_(0, ROWS, SQUARE), 4 * N, id="scatter_add_"),
+        pytest.param(lambda: torch.fft.fft(COMPLEX), 5 * N * N * math.log2(N), id="fft"),
+        pytest.param(lambda: torch.fft.rfft(SQUARE), 2.5 * N * N * math.log2(N), id="real fft"),
+        pytest.param(lambda: COMPLEX @ COMPLEX, 8 * N**3, id="complex product"),
+        pytest.param(lambda: COMPLEX * COMPLEX, 6 * N * N, id="complex multiply"),
+        pytest.param(lambda: COMPLEX + COMPLEX, 2 * N * N, id="complex add"),
+        pytest.param(lambda: SQUARE * COMPLEX, 2 * N * N, id="real by complex"),
+        pytest.param(lambda: COMPLEX * 3.0, 2 * N * N, id="complex by a real number"),
+        pytest.param(lambda: torch.arange(64).view(8, 8) @ torch.arange(64).view(8, 8), 0, id="integer product"),
+    ],
+)
+def test_operations_with_formulas_of_their_own(function, flops):
+    found = count(function)
+    assert (found.flops, found.notes) == (pytest.approx(flops), ())
+
+
+def test_convolution_counts_its_bias_forward_and_backward():
+    with_bias, without = (torch.nn.Conv2d(8, 8, 3, padding=1, bias=bias) for bias in (True, False))
+    assert count(with_bias, IMAGE).flops - count(without, IMAGE).flops == IMAGE.numel()
+    found = [count(lambda c=c: c(IMAGE).sum().backward()).flops for c in (with_bias, without)]
+    assert found[0] - found[1] == 2 * IMAGE.numel() - CHANNELS
+
+
+@pytest.mark.parametrize("way", [{"fused": True}, {"foreach": True}, {"foreach": False}])
+@pytest.mark.parametrize("kind", ["sgd", "momentum"])
+def test_sgd_has_the_flops_of_costs(kind, way):
+    p = torch.nn.Parameter(torch.randn(1000))
+    p.grad = torch.randn(1000)
+    optimizer = torch.optim.SGD([p], lr=0.1, momentum=0.9 if kind == "momentum" else 0, **way)
+    optimizer.step()
+    assert count(optimizer.step).flops == costs.optimizer_step(1000, kind=kind).flops
+
+
+@pytest.mark.parametrize(
+    ("function", "operation"),
+    [
+        (lambda: torch.linalg.svd(SQUARE), "aten._linalg_svd"),
+        (lambda: torch.linalg.qr(SQUARE), "aten.linalg_qr"),
+        (lambda: torch.linalg.matrix_exp(SQUARE), "aten.linalg_matrix_exp"),
+        (lambda: SQUARE.sort(), "aten.sort"),
+        (lambda: COMPLEX.exp(), "aten.exp"),
+    ],
+)
+def test_arithmetic_without_a_formula_is_said(function, operation):
+    assert f"The arithmetic of {operation} is not counted." in count(function).notes
+
+
+def test_operation_of_ones_own_is_said():
+    @torch.library.custom_op("rooflab_test::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(x.detach().numpy() * 2)
+
+    found = count(twice, X)
+    assert found.notes == ("The arithmetic of rooflab_test.twice is not counted.",)
+    assert (found.bytes_read, found.bytes_written) == (4 * X.numel(), 4 * X.numel())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: torch.cat([X, X]),
+        lambda: F.pad(X, (1, 1)),
+        lambda: X.tril().flip(0).roll(1).repeat(2, 2),
+        lambda: (torch.randn(8), torch.arange(8.0), torch.eye(8), torch.rand_like(X), torch.full((3,), 1.0)),
+        lambda: X.index_select(0, INDEX),
+        lambda: X.clone().index_fill_(0, INDEX, 0.0),
+    ],
+)
+def test_moves_are_no_arithmetic_and_need_no_note(function):
+    found = count(function)
+    assert (found.flops, found.notes) == (0, ())
+
+
+def assign(target, key, value):
+    target[key] = value
+
+
+TABLE = torch.zeros(100, 50)
+ROW, ONE_CELL, SEVEN_ROWS = torch.ones(50), torch.zeros(100, 50, dtype=torch.bool), torch.zeros(100, dtype=torch.bool)
+ONE_CELL[1, 1] = SEVEN_ROWS[:7] = True
+
+
+@pytest.mark.parametrize(
+    ("function", "read", "written"),
+    [
+        pytest.param(lambda: assign(TABLE, INDEX, 0.0), 24 + 4, 600, id="rows"),
+        pytest.param(lambda: assign(TABLE, INDEX, ROW), 24 + 200, 600, id="rows by one row"),
+        pytest.param(lambda: assign(TABLE, (slice(None), INDEX), 0.0), 24 + 4, 1200, id="columns"),
+        pytest.param(lambda: assign(TABLE, (INDEX, INDEX), 0.0), 24 + 4, 12, id="cells"),
+        pytest.param(lambda: assign(TABLE, (INDEX[:, None], INDEX), 0.0), 24 + 4, 36, id="block"),
+        pytest.param(lambda: assign(TABLE, ONE_CELL, 0.0), 5000 + 4, 4, id="mask"),
+        pytest.param(lambda: assign(TABLE, SEVEN_ROWS, 0.0), 100 + 4, 1400, id="mask of rows"),
+        pytest.param(lambda: TABLE.index_fill_(0, INDEX, 0.0), 24, 600, id="index_fill_"),
+        pytest.param(lambda: TABLE.masked_scatter_(ONE_CELL, TABLE.t()[:1]), 5000 + 4, 4, id="masked_scatter_"),
+        pytest.param(lambda: TABLE.scatter_(0, ROWS[:2, :3], X), 48 + 24, 24, id="scatter_"),
+    ],
+)
+def test_indexed_writes_write_what_they_index(function, read, written):
+    found = count(function)
+    written_by = [k for k in found.kernels if k.name != "aten.lift_fresh"]
+    assert len(written_by) == 1
+    assert (found.bytes_read, found.bytes_written, found.flops, found.notes) == (read, written, 0, ())
+
+
+def test_mask_without_values_is_said():
+    target = torch.empty(64, 64, device="meta")
+    assert any("mask" in note for note in count(lambda: assign(target, target > 0, 0.0)).notes)
+    cells = ONE_CELL.clone()
+    assert any("mask" in note for note in count(lambda: assign(cells, cells, False)).notes)
+
+
+def test_sparse_tensors_count_as_stored():
+    eye = torch.eye(64).to_sparse()
+    assert count(lambda: torch.sparse.mm(eye, SQUARE)).kernels[-1].bytes_read == 64 * (4 + 16) + 2 * 4 * 64 * 64
+
+
 def test_integer_arithmetic_is_no_flop():
     found = count(torch.add, torch.arange(8), torch.arange(8))
     assert (found.flops, found.bytes) == (0, 3 * 64)
@@ -177,6 +347,37 @@ def test_meta_and_fake_tensors_count_without_memory():
     with FakeTensorMode():
         b = torch.empty(64, 64, device="cuda", dtype=torch.float16)
         assert same(count(torch.matmul, b, b + 1), costs.matmul(64, 64, 64, "fp16"))
+
+
+def test_products_of_fake_tensors_count():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        a = torch.empty(64, 64)
+        for function in (torch.matmul, torch.mm, F.linear):
+            assert same(count(function, a, a.clone()), costs.matmul(64, 64, 64, "fp32"))
+    assert count(torch.matmul, a, a).flops == 2 * 64**3
+
+
+def test_comparison_of_tensors_counts():
+    assert count(torch.equal, X, X.clone()).flops == X.numel()
+    found = count(torch.allclose, X, X.clone())
+    assert found.flops >= 6 * X.numel()
+    assert found.launches > 1
+
+
+def test_what_only_promises_work_is_refused():
+    def generator():
+        yield X + 1
+
+    async def coroutine():
+        return X + 1
+
+    for function, what in ((generator, "a generator function"), (coroutine, "a coroutine function")):
+        with pytest.raises(TypeError, match=rf"{what}.* a call of it does no work yet; measure a function that does"):
+            count(function)
+    with pytest.raises(TypeError, match="returns a generator, which has not done its work yet"):
+        count(lambda: (X + i for i in range(3)))
 
 
 def test_compiled_function_is_refused_with_one_sentence():
@@ -218,6 +419,28 @@ def test_counts_in_threads_do_not_mix():
     for thread in threads:
         thread.join()
     assert found == {1: 1, 2: 2, 3: 3}
+
+
+def test_work_in_other_threads_is_said():
+    def hand(start):
+        found = count(lambda: (start(), X + 1))
+        assert any("other threads" in note for note in found.notes)
+        assert found.launches == 1
+
+    started, submit = threading.Thread.start, concurrent.futures.ThreadPoolExecutor.submit
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, multiprocessing.pool.ThreadPool(1) as other:
+        pool.submit(int).result()
+        hand(lambda: pool.submit(torch.mm, X, X.t()).result())
+        hand(lambda: list(pool.map(torch.exp, [X])))
+        hand(lambda: other.map(torch.exp, [X]))
+        hand(lambda: other.apply(torch.exp, (X,)))
+        with pytest.raises(ValueError, match="other threads"):
+            count(lambda: pool.submit(torch.mm, X, X.t()).result())
+    hand(lambda: queue.Queue().put(X))
+    thread = threading.Thread(target=torch.exp, args=(X,))
+    hand(lambda: (thread.start(), thread.join()))
+    assert (threading.Thread.start, concurrent.futures.ThreadPoolExecutor.submit) == (started, submit)
+    assert count(torch.exp, X).notes == ()
 
 
 def test_result_is_work_and_says_what_it_is():

@@ -182,6 +182,21 @@ def test_result_with_a_gap_is_found():
     assert count(copy, 4).uninitialised == ()
 
 
+def test_gap_that_torch_reads_is_found():
+    def total(grid, use):
+        y = torch.empty(1000)
+        kernels.copy_kernel[(grid,)](torch.randn(1000), y, 1000, BLOCK=256)
+        return use(y)
+
+    for use in (torch.sum, lambda y: y + 1, lambda y: y.mul_(2.0).sum(), lambda y: y[700:].max()):
+        gap, *_ = count(total, 3, use).uninitialised
+        assert (gap.way, gap.argument, gap.elements) == ("uninitialised read", "operand 0", 1000 - 768)
+        assert gap.kernel.startswith("aten.")
+        assert count(total, 4, use).uninitialised == ()
+    for use in (lambda y: y[:768].sum(), lambda y: y.fill_(1.0).sum(), lambda y: y[torch.arange(3)].sum()):
+        assert count(total, 3, use).uninitialised == ()
+
+
 def test_kernels_and_operations_are_counted_together():
     def scaled_copy(x):
         y = torch.empty_like(x)

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from ..measurable import refuse_candidates, refuse_promise
 from ..shortage import clear_shortage
 from .counted import Counted, combine
 from .interpreter import interpreting, missing, use_interpreter
@@ -41,7 +42,7 @@ def count(fn: Callable[..., Any], *args: Any, world: str | None = None, name: st
         name: what it is, for tables and figures (default: the function's name).
 
     Raises:
-        TypeError: if `fn` cannot be called.
+        TypeError: if `fn` cannot be called, or only promises its work (a generator, a coroutine, a future).
         ValueError: if nothing was counted, or a compiled PyTorch function would be counted.
         ImportError: if the library is not installed; the message names the extra to install.
         RuntimeError: if a Triton kernel is compiled instead of interpreted; the message says what to do.
@@ -56,14 +57,16 @@ def count(fn: Callable[..., Any], *args: Any, world: str | None = None, name: st
     if world == "triton":
         _require("triton")
         use_interpreter()
-    label = name or getattr(fn, "__name__", type(fn).__name__).replace("<lambda>", "")
+    called = name or getattr(fn, "__name__", type(fn).__name__)
+    label = called.replace("<lambda>", "")
+    refuse_candidates({called: fn}, None)
     with clear_shortage(f"counting {label!r}" if label else "counting"):
         by_jax = world == "jax" or (world is None and _uses_jax(fn, args))
-        found = _jax(fn, args) if by_jax else _run(fn, args, world)
+        found = _jax(fn, args) if by_jax else _run(fn, args, world, called)
     return replace(found, name=label)
 
 
-def _run(fn: Callable[..., Any], args: tuple[Any, ...], world: str | None) -> Counted:
+def _run(fn: Callable[..., Any], args: tuple[Any, ...], world: str | None, called: str) -> Counted:
     """Run with the torch counter and the Triton tracer on; turn to JAX if the result is JAX's."""
     if importlib.util.find_spec("torch") is None:
         raise ImportError(missing("torch"))
@@ -79,6 +82,7 @@ def _run(fn: Callable[..., Any], args: tuple[Any, ...], world: str | None) -> Co
             stack.enter_context(tracer.active())
         stack.enter_context(torch_counter.active())
         result = fn(*args)
+    refuse_promise(called, result)
     if world is None and any(_is_jax(value) for value in _values(result)):
         return _jax(fn, args)
     parts = [torch_counter.counted()] if world != "triton" else []
@@ -86,7 +90,7 @@ def _run(fn: Callable[..., Any], args: tuple[Any, ...], world: str | None) -> Co
         parts.append(tracer.counted(result))
     seen = [part for part in parts if part is not None]
     if not seen:
-        raise ValueError(NOTHING)
+        raise ValueError(" ".join([NOTHING, *torch_counter.notes]))
     return combine(seen)
 
 

@@ -11,61 +11,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import suppress
 from typing import Any
 
 from rooflab.units import format_name
 
 from .counted import Counted, KernelRow
+from .jax_loops import Cost, Loops, computations, cost_of
 
 __all__ = ["count_jax", "kernel_names"]
 
-# Instructions of the entry computation that start no kernel.
-_FREE = frozenset({
-    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "iota", "after-all", "partition-id",
-    "replica-id", "optimization-barrier", "while", "conditional", "call", "copy-start", "copy-done",
-})  # fmt: skip
 # Primitives that only wrap another program; they are taken apart so that no constant stays hidden inside.
 _WRAPPERS = frozenset({"jit", "pjit", "closed_call", "core_call"})
 
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = .*? (?P<opcode>[a-z][a-z0-9\-]*)\(")
-
-_NOTES = {
-    "while": "A while loop of unknown length is counted as one turn.",
-    "cond": "Of a conditional XLA counts the dearest branch, and its kernels are not among the launches.",
-    "pallas_call": "XLA cannot look into a Pallas kernel: its part is what its cost estimate says, if anything.",
-}
-# Library kernels that XLA calls and whose work it does not know (it does know cuBLAS products).
-_OPAQUE = re.compile(r'custom_call_target="(__cudnn\$(?!conv)[\w$]+|__flash_attn\w*)"')
-
-
-@dataclass(frozen=True)
-class _Cost:
-    flops: float = 0
-    bytes_read: float = 0
-    bytes_written: float = 0
-    kernels: tuple[tuple[str, int], ...] = ()  # names and launches
-
-    def plus(self, other: _Cost, times: int) -> _Cost:
-        return _Cost(
-            self.flops + times * other.flops,
-            self.bytes_read + times * other.bytes_read,
-            self.bytes_written + times * other.bytes_written,
-            self.kernels + tuple((name, times * launches) for name, launches in other.kernels),
-        )
+_PALLAS = "XLA cannot look into a Pallas kernel: its part is what its cost estimate says, if anything."
+_PARTS = "The program is split over {} devices: the numbers are those of one."
+_FOLDED = "XLA may compute with arrays that a {} holds while it compiles: pass them as arguments to have all counted."
+# Library kernels that XLA calls and whose work it does not know; it does know products and convolutions of NVIDIA's.
+_OPAQUE = re.compile(r'custom_call_target="((?!__cublas\$|__cudnn\$conv|__onednn\$matmul)[^"]+)"')
+_MARKERS = ("Sharding", "SPMD", "AllocateBuffer", "xla.sdy", "annotate", "PinTo", "MoveTo")  # no work
 
 
 def kernel_names(hlo: str) -> list[str]:
     """Names of the instructions of an optimized HLO module's entry computation that run as kernels, without numbers."""
-    names, inside = [], False
-    for line in hlo.splitlines():
-        if line.startswith("ENTRY"):
-            inside = True
-        elif inside and line.startswith("}"):
-            break
-        elif inside and (found := _INSTRUCTION.match(line)) and found["opcode"] not in _FREE:
-            names.append(re.sub(r"(\.\d+)+$", "", found["name"]))
-    return names
+    return [name for part in computations(hlo).values() if part.is_entry for name in part.kernels]
 
 
 def count_jax(fn: Callable[..., Any], args: tuple[Any, ...]) -> Counted:
@@ -88,15 +57,18 @@ def count_jax(fn: Callable[..., Any], args: tuple[Any, ...]) -> Counted:
     program = jax.make_jaxpr(of_arrays)(*(leaves[i] for i in places))
     constants = list(_constants(program))
     arrays = [leaves[i] for i in places]
-    notes: list[str] = []
-    once, compiled = _compile(program, constants, arrays)
-    return _counted(program, _with_loops(program, once, compiled, notes), compiled, notes)
+    compiled = _compile(program, constants, arrays)
+    module, client = None, None
+    with suppress(AttributeError, IndexError, RuntimeError):  # not in every version; then a note is made of loops
+        executable = compiled.runtime_executable()
+        module, client = executable.hlo_modules()[0], executable.client
+    loops = Loops(compiled.as_text(), module, client)
+    cost = loops.total(cost_of(compiled.cost_analysis()))
+    return _counted(program, cost, compiled, loops)
 
 
-def _counted(program: Any, cost: _Cost, compiled: Any, notes: list[str]) -> Counted:
-    launches: dict[str, int] = {}
-    for name, times in cost.kernels:
-        launches[name] = launches.get(name, 0) + times
+def _counted(program: Any, cost: Cost, compiled: Any, loops: Loops) -> Counted:
+    launches = loops.launches()
     memory = compiled.memory_analysis()
     peak = None
     if memory is not None:
@@ -111,50 +83,48 @@ def _counted(program: Any, cost: _Cost, compiled: Any, notes: list[str]) -> Coun
         world="jax",
         peak_bytes=peak,
         kernels=tuple(KernelRow(name, times, None, None, None) for name, times in launches.items()),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys([*loops.notes, *_notes(program, loops.text)])),
     )
 
 
-def _compile(program: Any, constants: list[Any], arrays: list[Any]) -> tuple[_Cost, Any]:
-    """Compile a closed jaxpr with its constants as parameters; XLA counts the body of every loop once."""
+def _compile(program: Any, constants: list[Any], arrays: list[Any]) -> Any:
+    """Compile a closed jaxpr with its constants as parameters."""
     import jax
 
     def run(consts: list[Any], *values: Any) -> list[Any]:
         return _evaluate(program, iter(consts), list(values))
 
-    compiled = jax.jit(run).lower(constants, *arrays).compile()
-    analysis = compiled.cost_analysis()
-    if isinstance(analysis, list | tuple):  # one dict per computation in older versions of JAX
-        analysis = analysis[0] if analysis else {}
-    analysis = analysis or {}
-    written = max(0.0, analysis.get("bytes accessedout{}", 0.0))
-    read = max(0.0, analysis.get("bytes accessed", 0.0) - written)
-    # XLA counts exponentials, logarithms, ... apart from FLOPs; rooflab counts each as one FLOP.
-    flops = max(0.0, analysis.get("flops", 0.0)) + max(0.0, analysis.get("transcendentals", 0.0))
-    return _Cost(flops, read, written, tuple((name, 1) for name in kernel_names(compiled.as_text()))), compiled
+    return jax.jit(run).lower(constants, *arrays).compile()
 
 
-def _with_loops(program: Any, once: _Cost, compiled: Any, notes: list[str]) -> _Cost:
-    """Put in place of one turn of each scan as many as it makes; a turn costs what its body costs compiled alone."""
-    total, looping = once, " while(" in compiled.as_text()  # a short scan may have been unrolled
+def _notes(program: Any, hlo: str) -> Iterator[str]:
+    """Say what XLA's count leaves out, apart from loops."""
     for eqn in _equations(program):
-        kind = eqn.primitive.name
-        if kind == "scan" and looping:
-            body = eqn.params["jaxpr"]
-            turn, alone = _compile(body, list(_constants(body)), _placeholders(body))
-            total = total.plus(replace(turn, kernels=()), -1)  # the entry computation does not list the body's kernels
-            total = total.plus(_with_loops(body, turn, alone, notes), eqn.params["length"])
-        elif kind in _NOTES:
-            notes.append(_NOTES[kind])
-    if opaque := sorted(set(_OPAQUE.findall(compiled.as_text()))):
-        notes.append(f"XLA does not know what {', '.join(opaque)} does: its FLOPs and bytes are missing.")
-    return total
+        if eqn.primitive.name == "pallas_call" and not eqn.params.get("interpret"):
+            yield _PALLAS
+        elif eqn.primitive.name not in _WRAPPERS and any(_held(inner) for inner in _programs(eqn)):
+            yield _FOLDED.format(eqn.primitive.name)
+    opaque = sorted(target for target in set(_OPAQUE.findall(hlo)) if not target.startswith(_MARKERS))
+    if opaque:
+        yield f"XLA does not know what {', '.join(opaque)} does: its FLOPs and bytes are missing."
+    if parts := re.search(r"num_partitions=(\d+)", hlo):
+        yield _PARTS.format(parts[1])
 
 
-def _placeholders(program: Any) -> list[Any]:
-    import jax
+def _programs(eqn: Any) -> Iterator[Any]:
+    """Programs (jaxprs, closed or not) among the parameters of an equation, whatever the parameters are called."""
+    pending = list(eqn.params.values())
+    while pending:
+        value = pending.pop(0)
+        if isinstance(value, list | tuple):
+            pending[:0] = value
+        elif hasattr(value, "eqns"):
+            yield value
 
-    return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]
+
+def _held(program: Any) -> bool:
+    """Whether a closed jaxpr has arrays of its own."""
+    return any(getattr(constant, "ndim", 0) for constant in getattr(program, "consts", ()))
 
 
 def _inner(eqn: Any) -> Any:
@@ -162,12 +132,11 @@ def _inner(eqn: Any) -> Any:
 
 
 def _equations(program: Any) -> Iterator[Any]:
-    """Equations of a program, those of wrapped programs (jit in jit) included, bodies of loops not."""
-    for eqn in program.jaxpr.eqns:
-        if eqn.primitive.name in _WRAPPERS:
-            yield from _equations(_inner(eqn))
-        else:
-            yield eqn
+    """Equations of a program and of all programs in it."""
+    for eqn in program.eqns:
+        yield eqn
+        for inner in _programs(eqn):
+            yield from _equations(inner)
 
 
 def _constants(program: Any) -> Iterator[Any]:

@@ -12,7 +12,19 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-__all__ = ["count_bytes", "distinct_bytes", "op_name", "operands", "storage_key", "tensors_in", "traffic"]
+__all__ = [
+    "bind",
+    "count_bytes",
+    "distinct_bytes",
+    "op_name",
+    "operands",
+    "storage_key",
+    "tensors_in",
+    "touched_elements",
+    "traffic",
+    "unknown_mask",
+    "wholly_read",
+]
 
 # In-place operations that overwrite their target without reading it.
 _WRITE_ONLY = frozenset({
@@ -26,7 +38,7 @@ _GATHERS = frozenset({
 # Operations that write only as many elements of their target as they are given.
 _SCATTERS = frozenset({
     "scatter_", "scatter_add_", "scatter_reduce_", "index_put_", "_index_put_impl_", "index_add_",
-    "index_copy_", "put_", "masked_scatter_",
+    "index_copy_", "index_fill_", "put_", "masked_scatter_",
 })  # fmt: skip
 _ADDING = frozenset({
     "scatter_add_", "scatter_reduce_", "index_add_",
@@ -56,10 +68,34 @@ def count_bytes(tensors: Iterable[Any]) -> int:
             start = tensor.storage_offset() * itemsize
             key = storage_key(tensor)
         except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
-            total += tensor.numel() * tensor.element_size()
+            total += _bytes_without_strides(tensor)
             continue
         by_storage.setdefault(key, []).append((start, total_here, (start, size, stride, itemsize)))
     return total + sum(_union(views) for views in by_storage.values())
+
+
+def _bytes_without_strides(tensor: Any) -> int:
+    """Bytes of a sparse tensor's values and indices."""
+    import torch
+
+    parts: tuple[str, ...] = ()
+    if tensor.layout == torch.sparse_coo:
+        parts = ("_values", "_indices")
+    elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        parts = ("values", "crow_indices", "col_indices")
+    elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        parts = ("values", "ccol_indices", "row_indices")
+    if not parts:
+        return tensor.numel() * tensor.element_size()
+    with _unseen():
+        return sum(t.numel() * t.element_size() for t in (getattr(tensor, part)() for part in parts))
+
+
+def _unseen() -> Any:
+    """Keep what counting itself asks of tensors from being counted, also by a count around this one."""
+    import torch
+
+    return torch._C._DisableTorchDispatch()
 
 
 def storage_key(tensor: Any) -> int:
@@ -104,6 +140,11 @@ def tensors_in(value: Any) -> Iterator[Any]:
             yield from tensors_in(item)
 
 
+def bind(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Pair the name of each argument of the operator's schema with the value it got."""
+    return ((argument.name, value) for argument, value in _bind(func, args, kwargs))
+
+
 def _bind(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Pair each argument of the operator's schema with the value it got."""
     for position, argument in enumerate(func._schema.arguments):
@@ -139,8 +180,13 @@ def traffic(
     if name in _GATHERS:
         return count_bytes(made) + count_bytes(reads[1:]), count_bytes(made)
     if name in _SCATTERS:
-        return _scatter(name, args, kwargs, reads, writes)
+        return _scatter(name, dict(bind(func, args, kwargs)), reads, writes)
     return count_bytes(reads), count_bytes([*writes, *made])
+
+
+def wholly_read(name: str, reads: list[Any]) -> list[Any]:
+    """Return the operands of which an operation reads every element."""
+    return reads[1:] if name in _GATHERS or name in _SCATTERS else reads
 
 
 def op_name(func: Any) -> str:
@@ -148,15 +194,79 @@ def op_name(func: Any) -> str:
     return func._schema.name.split("::")[-1]
 
 
-def _scatter(name: str, args: Any, kwargs: Any, reads: list[Any], writes: list[Any]) -> tuple[int, int]:
-    """Read indices and values; write one element per value, read before when it is added to."""
-    target, *given = reads
-    values = [t for t in given if t.dtype == target.dtype]
-    others = [t for t in given if t.dtype != target.dtype]
-    elements = max((t.numel() for t in [*values[-1:], *others]), default=0)
-    touched = min(elements * target.element_size(), count_bytes(writes))
-    adds = name in _ADDING or kwargs.get("accumulate", len(args) > 3 and args[3] is True)
-    return count_bytes(given) + (touched if adds else 0), touched
+def _scatter(name: str, given: dict[str, Any], reads: list[Any], writes: list[Any]) -> tuple[int, int]:
+    """Read indices and values; write the elements that are indexed, read before when they are added to."""
+    target, *others = reads
+    touched = min(touched_elements(name, given) * target.element_size(), count_bytes(writes))
+    source = given.get("src") if name.startswith("scatter") else given.get("source")
+    partly = source is not None and name.startswith(
+        ("scatter", "masked_scatter")
+    )  # it may be larger than what is taken
+    used = count_bytes(t for t in others if not (partly and t is source))
+    used += min(count_bytes([source]), touched) if partly else 0
+    adds = name in _ADDING or bool(given.get("accumulate")) or given.get("reduce") in ("add", "multiply")
+    return used + (touched if adds else 0), touched
+
+
+def touched_elements(name: str, given: dict[str, Any]) -> int:
+    """Elements that an indexed write in place writes, given its arguments by name."""
+    target = given["self"]
+    if "index_put" in name:
+        return _indexed(target, given["indices"])
+    if name.startswith("index_fill"):
+        length = target.shape[given["dim"]] if target.dim() else 1
+        return given["index"].numel() * (target.numel() // max(length, 1))
+    if name.startswith("masked_scatter"):
+        return _indexed(target, [given["mask"].expand_as(target)])
+    return given["source" if name.startswith(("index_add", "index_copy")) else "index"].numel()
+
+
+def _indexed(target: Any, indices: Any) -> int:
+    """Elements of `target[indices]`: the indices broadcast together, a mask by its true elements."""
+    import torch
+
+    shapes: list[tuple[int, ...]] = []
+    free, dim = 1, 0
+    for index in indices:
+        if index is None:
+            free *= target.shape[dim]
+            dim += 1
+        elif index.dtype in (torch.bool, torch.uint8):
+            shapes.append((_selected(target, index),))
+            dim += index.dim()
+        else:
+            shapes.append(tuple(index.shape))
+            dim += 1
+    for length in target.shape[dim:]:
+        free *= length
+    together = 1
+    for length in torch.broadcast_shapes(*shapes):
+        together *= length
+    return free * together
+
+
+def _selected(target: Any, mask: Any) -> int:
+    if _hides(target, mask):
+        return mask.numel()
+    with _unseen():
+        return int((mask != 0).sum())
+
+
+def unknown_mask(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether it takes a mask's values to know what an indexed write writes, and these are not there (any more)."""
+    import torch
+
+    given = dict(bind(func, args, kwargs))
+    if op_name(func) not in _SCATTERS or "self" not in given:
+        return False
+    masks = [t for t in tensors_in([given.get("indices"), given.get("mask")]) if t.dtype in (torch.bool, torch.uint8)]
+    return any(_hides(given["self"], mask) for mask in masks)
+
+
+def _hides(target: Any, mask: Any) -> bool:
+    """Whether a mask has no values (meta and fake tensors), or lies in the target that was written."""
+    fake = mask.is_meta or "Fake" in type(mask).__name__
+    return fake or _key_or_id(mask) == _key_or_id(target)
 
 
 def _key_or_id(tensor: Any) -> int:

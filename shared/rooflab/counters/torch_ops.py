@@ -17,7 +17,8 @@ from typing import Any
 from rooflab.units import format_name
 
 from .counted import Counted, KernelRow
-from .torch_bytes import op_name, operands, tensors_in, traffic
+from .threads import OTHER_THREADS, noticing
+from .torch_bytes import op_name, operands, tensors_in, traffic, unknown_mask, wholly_read
 from .torch_flops import flops_of
 
 __all__ = ["COMPILED_SENTENCE", "TorchCounter", "format_of"]
@@ -26,6 +27,8 @@ COMPILED_SENTENCE = (
     "count sees the operations of eager PyTorch, and this function runs through torch.compile, which replaces them by "
     "fused kernels that cannot be counted from outside: count the function itself, without torch.compile."
 )
+
+UNKNOWN_MASK = "What a mask selects is not known here: an indexed write counts as if it selected everything."
 
 
 def format_of(dtype: Any) -> str:
@@ -53,13 +56,20 @@ class TorchCounter:
         self.paused = False
         self.on_allocation: Callable[[list[Any]], None] | None = None
         self.on_write: Callable[[list[Any]], None] | None = None
+        self.on_read: Callable[[str, list[Any]], None] | None = None
         self._weights: dict[str, tuple[float, float]] = {}  # format -> FLOPs, bytes
+        self._uncounted: dict[str, None] = {}  # operations whose arithmetic nobody knows
+        self._notes: dict[str, None] = {}
 
     @contextmanager
     def active(self) -> Iterator[None]:
         """Count every operation of the block, forward and backward."""
-        with _function_mode(), _mode(self):
-            yield
+        with noticing() as handed, _function_mode(), _mode(self):
+            try:
+                yield
+            finally:
+                if handed:
+                    self._notes[OTHER_THREADS] = None
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -80,6 +90,9 @@ class TorchCounter:
                 self.on_allocation(list(tensors_in(out)))
             return
         reads, writes, made = operands(func, args, kwargs, out)
+        label = func._schema.name.replace("::", ".")
+        if self.on_read and (writes or made or name in ("equal", "_local_scalar_dense")):
+            self.on_read(label, wholly_read(name, reads))
         if torch.Tag.inplace_view in func.tags or not (writes or made or name == "equal"):
             return
         if _is_compiled_frame():
@@ -87,8 +100,13 @@ class TorchCounter:
         if self.on_write:
             self.on_write([*writes, *made])
         moved = traffic(func, args, kwargs, reads, writes, made)
-        flops, form = flops_of(func, args, kwargs, out), self._format(func, args, out)
-        row = self.rows.setdefault(func._schema.name.replace("::", "."), [0, 0, 0, 0])
+        known, form = flops_of(func, args, kwargs, out), self._format(func, args, out)
+        flops = known or 0
+        if known is None:
+            self._uncounted[label] = None
+        if unknown_mask(func, args, kwargs):
+            self._notes[UNKNOWN_MASK] = None
+        row = self.rows.setdefault(label, [0, 0, 0, 0])
         for position, value in enumerate((1, flops, *moved)):
             row[position] += value
         old = self._weights.get(form, (0, 0))
@@ -117,17 +135,28 @@ class TorchCounter:
             dtype=max(self._weights, key=lambda form: self._weights[form]),
             world="torch",
             kernels=kernels,
+            notes=self.notes,
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the count leaves out, in sentences."""
+        uncounted = f"The arithmetic of {', '.join(self._uncounted)} is not counted." if self._uncounted else ""
+        return (*([uncounted] if uncounted else []), *self._notes)
 
 
 def _mode(counter: TorchCounter) -> Any:
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            if counter.paused:
+            if counter.paused or getattr(func, "namespace", "") == "prim":  # questions such as a fake tensor's device
                 return func(*args, **kwargs)
+            if op_name(func) == "allclose":  # torch does this inside, and returns no tensor
+                with self:
+                    return bool(torch.isclose(*args, **kwargs).all())
             decompose: Callable[..., Any] | None = getattr(func, "decompose", None)
             if decompose is not None and not _has_kernel(func, args):
                 with self:  # inference mode hands over matmul, layer_norm, ... whole: count what they consist of

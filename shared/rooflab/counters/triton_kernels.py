@@ -78,6 +78,7 @@ class KernelTracer:
         self.torch_counter = torch_counter
         self.launches: list[Launch] = []
         self.notes: list[str] = []
+        self.raw_reads: list[Access] = []  # by operations of torch
         outer = KernelTracer.stack[0] if KernelTracer.stack else None
         self.shadows = outer.shadows if outer else {}
 
@@ -95,6 +96,7 @@ class KernelTracer:
             KernelTracer.stack = (*KernelTracer.stack, self)
         if interpreted:
             self.torch_counter.on_allocation, self.torch_counter.on_write = self._allocated, self._written
+            self.torch_counter.on_read = self._read
         try:
             yield
         finally:
@@ -143,6 +145,15 @@ class KernelTracer:
             if (shadow := self.shadow(tensor)) is not None:
                 _bytes_of(tensor, shadow)[...] = True
 
+    def _read(self, operation: str, tensors: list[Any]) -> None:
+        """Look for gaps in what a kernel should have written where torch goes on with it."""
+        for number, tensor in enumerate(tensors):
+            if (shadow := self.shadow(tensor)) is None:
+                continue
+            address = tensor.untyped_storage().data_ptr()
+            if any(address in launch.regions for launch in self.launches):
+                self.raw_reads += _gap(operation, "uninitialised read", f"operand {number}", tensor, shadow)
+
     def counted(self, result: Any = None) -> Counted | None:
         """Return what was counted, None without a launch; `result` of the function is searched for gaps."""
         if not self.launches:
@@ -164,7 +175,7 @@ class KernelTracer:
             sectors=sum(memory.sectors for memory in memories),
             programs=sum(launch.programs for launch in self.launches),
             out_of_bounds=_merge(memories, "out of bounds"),
-            uninitialised=_merge(memories, "uninitialised") + gaps,
+            uninitialised=_merge(memories, "uninitialised") + tuple(self.raw_reads) + gaps,
             races=_merge(memories, "race"),
             kernels=tuple(_rows(self.launches)),
             notes=tuple(dict.fromkeys(notes)),
@@ -175,16 +186,16 @@ class KernelTracer:
         from .torch_bytes import tensors_in
 
         for number, tensor in enumerate(tensors_in(result)):
-            shadow = self.shadow(tensor)
-            if shadow is None or not tensor.numel():
-                continue
-            written = _bytes_of(tensor, shadow)[..., 0].reshape(-1)
-            if not written.all():
-                first = int(np.flatnonzero(~written)[0])
-                example = f"element {first} of {tensor.numel()}"
-                yield Access(
-                    self.launches[-1].name, "uninitialised", f"result {number}", int((~written).sum()), example
-                )
+            if (shadow := self.shadow(tensor)) is not None:
+                yield from _gap(self.launches[-1].name, "uninitialised", f"result {number}", tensor, shadow)
+
+
+def _gap(name: str, way: str, argument: str, tensor: Any, shadow: np.ndarray) -> Iterator[Access]:
+    """Elements of a tensor that nothing has written, if there are any."""
+    written = _bytes_of(tensor, shadow)[..., 0].reshape(-1)
+    if written.size and not written.all():
+        example = f"element {int(np.flatnonzero(~written)[0])} of {tensor.numel()}"
+        yield Access(name, way, argument, int((~written).sum()), example)
 
 
 def _rows(launches: list[Launch]) -> Iterator[KernelRow]:
