@@ -47,6 +47,7 @@ class Work:
     def __post_init__(self) -> None:
         for field in ("flops", "bytes_read", "bytes_written", "launches"):
             object.__setattr__(self, field, check_number(field, getattr(self, field)))
+        check_number("bytes read and written", self.bytes)
         object.__setattr__(self, "dtype", format_name(self.dtype))
 
     @property
