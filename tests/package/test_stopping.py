@@ -60,13 +60,17 @@ def start(*arguments, folder):
 @pytest.mark.parametrize(("number", "code"), STOPPING, ids=lambda each: getattr(each, "name", ""))
 def test_a_stopped_run_ends_its_kernel_and_keeps_what_has_run(notebook, tmp_path, temporary, number, code):
     source = notebook("long", "print('kept')", f"{NOTE_PID}time.sleep(600)")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "long.ipynb").write_text("an earlier run's")
     process, kernel = start("run", source, "--output", tmp_path / "out", folder=tmp_path)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
-    assert errors.rstrip().endswith(f"long: stopped in code cell 2 of 2; saved as {tmp_path / 'out' / 'long.ipynb'}")
+    saved = tmp_path / "out" / "long.interrupted.ipynb"
+    assert errors.rstrip().endswith(f"long: stopped in code cell 2 of 2; saved as {saved}")
     assert "Traceback" not in errors
-    assert "kept" in (tmp_path / "out" / "long.ipynb").read_text()
+    assert "kept" in saved.read_text()
+    assert (tmp_path / "out" / "long.ipynb").read_text() == "an earlier run's"
     assert not alive(kernel)
     assert list(temporary.glob("rooflab-*")) == []
 
@@ -82,7 +86,7 @@ def test_a_second_signal_does_not_disturb_the_cleaning_up(notebook, tmp_path, te
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert (tmp_path / "out" / "long.ipynb").is_file()
+    assert (tmp_path / "out" / "long.interrupted.ipynb").is_file()
     assert not alive(kernel)
     assert list(temporary.glob("rooflab-*")) == []
 
@@ -110,7 +114,7 @@ def test_a_stopped_tour_reports_and_leaves_nothing(book_folder, tmp_path, tempor
     assert process.returncode == 143
     assert "Traceback" not in errors
     assert "u1_demo: stopped in code cell" in errors
-    assert out.rstrip().endswith(f"The report: {book_folder / '.rooflab' / 'tour' / 'report.html'}")
+    assert out.rstrip().endswith(f"The report: {book_folder / '.rooflab' / 'tour' / 'report-interrupted.html'}")
     assert not alive(kernel)
     assert list(temporary.glob("rooflab-*")) == []
 
