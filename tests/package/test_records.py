@@ -307,3 +307,10 @@ class TestCommitted:
             p for p in records_folder().rglob("*") if p.is_file() and p.suffix != ".json" and p.name != ".gitkeep"
         ]
         assert others == []
+
+
+@pytest.mark.parametrize(("lab", "exercise"), [(None, None), ("", "x"), ("lab", 3)])
+def test_progress_of_nothing_is_refused(home, lab, exercise):
+    with pytest.raises(TypeError, match=r"^expected the names of a lab and of its exercise; found"):
+        records.note_progress(lab, exercise)
+    assert records.progress() == {}
