@@ -86,13 +86,15 @@ def refuse_numbers(*, calls: Any, min_samples: Any, max_samples: Any, settle: An
         if value < 1 and name == "calls":
             raise ValueError(f"{name} is {value!r}; expected 1 or more.")
         if value > MOST_ASKED and name == "calls":
-            raise ValueError(f"{name} is {value!r:.40}; expected at most {MOST_ASKED:,} calls in one sample, within "
-                             "which no budget can stop.")  # fmt: skip
+            raise ValueError(f"expected at most {MOST_ASKED:,} calls in one sample, within which no budget can stop; "
+                             "found more.")  # fmt: skip
     if not 1 <= min_samples <= max_samples:
         raise ValueError(f"expected 1 <= min_samples <= max_samples; found {min_samples} and {max_samples}.")
     for name, value, unit in (("settle", settle, "a share of the median"), ("budget_s", budget_s, "seconds")):
         if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, complex):
             raise TypeError(f"{name} is {value!r}; expected {unit}, zero or more.")
+        if isinstance(value, int) and value.bit_length() > 1000:
+            raise ValueError(f"{name} is beyond all floats; expected {unit}, zero or more.")
         if math.isnan(value) or value < 0:
             raise ValueError(f"{name} is {value!r}; expected {unit}, zero or more.")
 

@@ -99,6 +99,8 @@ def _load(path: Path) -> dict[str, Any]:
         ValueError: the file cannot be read, is no JSON, or lacks what a record holds.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for
+            raise ValueError("it is no file")
         record = json.loads(path.read_text(encoding="utf-8"))
         _check(record, _SHAPE, "it")
         _check(record["device"], _DEVICE, "its 'device'")

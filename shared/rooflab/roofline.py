@@ -12,6 +12,7 @@ bytes, to do its arithmetic. The largest term names the regime.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
@@ -248,8 +249,11 @@ def attainable(intensity: Array, ceilings: Ceilings, dtype: str) -> Array:
         raise ValueError(
             f"expected an intensity of zero or more in FLOP/byte, or an array of them; found {intensity!r:.80}"
         )
-    roof = np.minimum(ceilings.rate(dtype), np.asarray(intensity) * ceilings.bytes_per_s)
-    return roof if isinstance(intensity, np.ndarray) else float(roof)
+    if isinstance(intensity, np.ndarray):
+        with np.errstate(over="ignore"):  # infinite, which the roof is below
+            return np.minimum(ceilings.rate(dtype), intensity * ceilings.bytes_per_s)
+    beyond = isinstance(intensity, int) and intensity > sys.float_info.max  # a whole number may be larger than floats
+    return min(ceilings.rate(dtype), (math.inf if beyond else float(intensity)) * ceilings.bytes_per_s)
 
 
 def fit_three(

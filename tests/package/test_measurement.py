@@ -268,7 +268,12 @@ class TestRefused:
             measure(lambda: None, calls=calls)
 
     def test_more_calls_than_a_sample_can_make(self):
-        self.refused("calls is 1000000000000; expected at most 1,048,576 calls in one sample", calls=10**12)
+        for calls in (2**20 + 1, 10**12, 10**5000):
+            self.refused("expected at most 1,048,576 calls in one sample, within which no budget can", calls=calls)
+
+    def test_seconds_beyond_all_floats(self):
+        self.refused("budget_s is beyond all floats", budget_s=10**400)
+        self.refused("settle is beyond all floats", settle=10**400)
 
     def test_works_of_other_names_than_the_candidates(self):
         candidates = {1: lambda: None, "a": lambda: None}

@@ -112,6 +112,11 @@ class TestAttainable:
             free = Ceilings(roof.bytes_per_s, roof.flops_per_s)
             assert bound(work, free).flops_per_s == pytest.approx(attainable(work.intensity, free, "fp32"), rel=1e-9)
 
+    def test_beyond_all_floats_is_the_flat_roof(self) -> None:
+        assert attainable(10**400, TOY, "fp32") == attainable(math.inf, TOY, "fp32") == TOY.rate("fp32")
+        assert attainable(np.float32(1), TOY, "fp32") == attainable(1.0, TOY, "fp32")
+        assert attainable(np.array([1e300, math.inf]), TOY, "fp32").tolist() == [TOY.rate("fp32")] * 2
+
 
 class TestCeilings:
     def test_to_json_and_back(self) -> None:

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from numbers import Integral
 
-from .work import check_counts, check_number
+from .work import LARGEST, check_counts, check_number
 
 __all__ = [
     "Collective", "Link", "all_gather", "all_to_all", "allreduce", "broadcast", "crossover_bytes", "reduce_scatter",
@@ -194,6 +194,8 @@ def _log2(ranks: int) -> int:
 
 def _check(n_bytes: float, ranks: int, link: Link, chunks: int = 1) -> tuple[float, int, int]:
     n_bytes = check_number("the number of bytes", n_bytes, positive=True)
+    if n_bytes > LARGEST:
+        raise ValueError(f"expected the number of bytes to be at most 2^128; found {float(n_bytes):g}")
     for name, count in (("ranks", ranks), ("chunks", chunks)):
         if not isinstance(count, Integral):  # a float that happens to be whole is a slip of the caller's
             raise ValueError(f"expected {name} to be a whole number of 1 or more; found {count!r:.60}")

@@ -84,7 +84,8 @@ def _backward(layers: Sequence[tuple[int, int]], batch: int, dtype: str) -> dict
 
 
 def _whole(widths: Sequence[int]) -> list[int]:
-    if isinstance(widths, str | bytes | Mapping) or not hasattr(widths, "__len__") or getattr(widths, "ndim", 1) != 1:
+    in_order = hasattr(widths, "__len__") and hasattr(widths, "__getitem__") and getattr(widths, "ndim", 1) == 1
+    if isinstance(widths, str | bytes | Mapping) or not in_order:
         raise TypeError(f"expected the widths in a list, as in [784, 256, 10]; found {widths!r:.60}")
     if len(widths) < 2:
         raise ValueError(f"expected at least two widths, input and output; found {list(widths)}")

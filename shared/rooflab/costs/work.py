@@ -35,6 +35,7 @@ class Work:
     Raises:
         ValueError: for a negative or undefined count, one beyond all floats, or a format that is not in
             `rooflab.units.FORMATS`.
+        TypeError: for a name that is no text.
     """
 
     flops: float = 0
@@ -48,6 +49,8 @@ class Work:
         for field in ("flops", "bytes_read", "bytes_written", "launches"):
             object.__setattr__(self, field, check_number(field, getattr(self, field)))
         check_number("bytes read and written", self.bytes)
+        if not isinstance(self.name, str):
+            raise TypeError(f"expected the name of the work as text; found {self.name!r:.60}")
         object.__setattr__(self, "dtype", format_name(self.dtype))
 
     @property
