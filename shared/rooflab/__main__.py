@@ -1,8 +1,20 @@
-"""Run the command line: ``python -m rooflab``."""
+"""Run the command line: ``rooflab``, or ``python -m rooflab``."""
 
 import sys
 
-from .cli import main
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Load the command line and run it; a Ctrl-C while it loads is no failure to be traced."""
+    try:
+        from .cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        print("rooflab: Stopped by Ctrl-C.", file=sys.stderr)
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

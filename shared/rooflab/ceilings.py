@@ -42,7 +42,9 @@ def measured_ceilings(
         OutOfMemory: the device has no room for the arrays; nothing is kept then.
         RuntimeError: what is installed multiplies in none of the device's formats.
     """
-    device = device or find_device()
+    device = find_device() if device is None else device
+    if not isinstance(device, Device):
+        raise TypeError(f"expected a Device, such as find_device(); found {device!r:.60}")
     name = f"ceilings/{device.slug}.json"
     key = {"device": device.name, "versions": {k: device.versions.get(k, "") for k in ("torch", "jax")}}
     kept = None if fresh else _kept(name, key)

@@ -80,7 +80,8 @@ def read_notebook(path: Path) -> Any:
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no notebook {path}: build it with `make build`, or check the name.")
     try:
-        notebook = nbformat.read(path, as_version=4)
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
+        notebook = nbformat.reads(text, as_version=4)
         for number, cell in enumerate(notebook.cells, 1):
             if not isinstance(cell.get("source"), str) or "cell_type" not in cell:
                 raise ValueError(f"cell {number} has no type or no source")
@@ -113,7 +114,8 @@ def execute(
     Raises:
         MissingExtra: nbclient or ipykernel is not installed.
         OutputError: the output folder cannot be written to (found out before the run).
-        KeyboardInterrupt: stopped; after the kernel was shut down and the cells so far were saved.
+        KeyboardInterrupt: stopped; after the kernel was shut down and the cells so far were saved, as
+            ``name.interrupted.ipynb`` beside the executed notebook of an earlier run.
     """
     require_runner()
     import nbformat
@@ -137,6 +139,8 @@ def execute(
         start = time.monotonic()
         interrupted = _watch(run, bar)
         seconds = time.monotonic() - start
+    if interrupted:  # what an earlier run completed stays
+        target = target.with_name(f"{target.stem}.interrupted.ipynb")
     write_atomic(target, nbformat.writes(notebook))
     if bar is not None:
         bar.close("interrupted" if interrupted else "FAILED" if run.errors else f"{run.cells} cells")

@@ -57,15 +57,15 @@ def explain(error: OSError) -> str:
 
 
 def output_folder(path: Path) -> Path:
-    """Make the folder, prove that a file can be written into it, and return it as an absolute path.
+    """Make the folder, prove that a file can be written into it, and return it as an absolute path without detours.
 
     Called before a long job, so that a read-only folder is found out at its start and not at its end.
 
     Raises:
         OutputError: the folder cannot be made or written to.
     """
-    path = Path(path).expanduser().absolute()
     try:
+        path = Path(path).expanduser().resolve()
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass

@@ -50,7 +50,7 @@ def _open(folder: Path) -> int | None:
         return None
     handle = None
     try:
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # a pipe in its place would be waited for
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.flock(handle, fcntl.LOCK_UN)
     except BlockingIOError:
@@ -59,7 +59,7 @@ def _open(folder: Path) -> int | None:
         if handle is not None:
             os.close(handle)
         try:
-            return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+            return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError:
             return None
     return handle

@@ -95,5 +95,14 @@ def log(key: str, value: Any) -> None:
 
 
 def log_curves(key: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
-    """Note a sweep, label to positions and values, as ``{label: {"x": [...], "y": [...]}}``."""
+    """Note a sweep, label to positions and values, as ``{label: {"x": [...], "y": [...]}}``.
+
+    Raises:
+        TypeError: these are no lines.
+    """
+    if not isinstance(series, Mapping):
+        raise TypeError(f"expected a sweep as label to positions and values; found a {type(series).__name__}")
+    for label, line in series.items():
+        if not isinstance(line, tuple | list) or len(line) != 2 or not all(hasattr(each, "__iter__") for each in line):
+            raise TypeError(f"expected the positions and the values of {label!r}, two lists; found {line!r:.60}")
     log(key, {label: {"x": list(xs), "y": list(ys)} for label, (xs, ys) in series.items()})

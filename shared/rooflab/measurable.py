@@ -11,8 +11,11 @@ TypeError: 'steps' returns a generator, which has not done its work yet: measure
 from __future__ import annotations
 
 import inspect
+import io
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from .costs import Work
@@ -27,6 +30,9 @@ _FUNCTIONS = (
     (inspect.isasyncgenfunction, "an asynchronous generator function", _COROUTINE),
     (inspect.iscoroutinefunction, "a coroutine function (async def)", _COROUTINE),
 )
+MOST_ASKED = 2**20
+_MOST_ENTRIES = 4096
+_NESTS = (list, tuple, set, frozenset, deque)
 # What a promise of later work can be asked: futures of Python and torch, results of a pool, works of torch.distributed.
 _PROMISES = (("done", "result"), ("done", "wait"), ("ready", "get", "wait"), ("is_completed", "wait"))
 
@@ -48,7 +54,7 @@ def refuse_candidates(candidates: Any, work: Any) -> Mapping[str, Work | None]:
                                     f"it, {how}.")  # fmt: skip
     works = work if isinstance(work, Mapping) else dict.fromkeys(candidates, work)
     if set(works) != set(candidates):
-        raise ValueError(f"work is given for {sorted(works)}, candidates are {sorted(candidates)}.")
+        raise ValueError(f"work is given for {[*works]!r:.80}, candidates are {[*candidates]!r:.80}.")
     for name, each in works.items():
         if each is not None and not isinstance(each, Work):
             raise TypeError(f"expected the work of {name!r} as costs.Work, such as costs.matmul(n, n, n, 'fp32'); "
@@ -79,11 +85,16 @@ def refuse_numbers(*, calls: Any, min_samples: Any, max_samples: Any, settle: An
             raise TypeError(f"{name} is {value!r}; expected a whole number of 1 or more.")
         if value < 1 and name == "calls":
             raise ValueError(f"{name} is {value!r}; expected 1 or more.")
+        if value > MOST_ASKED and name == "calls":
+            raise ValueError(f"expected at most {MOST_ASKED:,} calls in one sample, within which no budget can stop; "
+                             "found more.")  # fmt: skip
     if not 1 <= min_samples <= max_samples:
         raise ValueError(f"expected 1 <= min_samples <= max_samples; found {min_samples} and {max_samples}.")
     for name, value, unit in (("settle", settle, "a share of the median"), ("budget_s", budget_s, "seconds")):
         if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, complex):
             raise TypeError(f"{name} is {value!r}; expected {unit}, zero or more.")
+        if isinstance(value, int) and value.bit_length() > 1000:
+            raise ValueError(f"{name} is beyond all floats; expected {unit}, zero or more.")
         if math.isnan(value) or value < 0:
             raise ValueError(f"{name} is {value!r}; expected {unit}, zero or more.")
 
@@ -91,23 +102,43 @@ def refuse_numbers(*, calls: Any, min_samples: Any, max_samples: Any, settle: An
 def refuse_promise(name: str, result: Any) -> None:
     """Refuse the result of a first call that only promises work: timed would be the promising.
 
+    Looked for in lists, tuples, dicts and sets too, among the first thousands of their entries.
+
     Raises:
-        TypeError: it is a generator, a coroutine, a future or the like.
+        TypeError: it is, or holds, a generator or another iterator, a coroutine, a future or the like.
     """
-    if isinstance(result, map | filter | zip) or inspect.isgenerator(result):
-        what, how = f"a {type(result).__name__}", _GENERATOR
+    waiting, entries = [result], 0
+    while waiting and entries < _MOST_ENTRIES:
+        one = waiting.pop()
+        entries += 1
+        if isinstance(one, _NESTS):
+            waiting.extend(islice(one, _MOST_ENTRIES - entries))
+        elif isinstance(one, Mapping):
+            waiting.extend(islice(one.values(), _MOST_ENTRIES - entries))
+        else:
+            _refuse_promise(name, one)
+
+
+def _refuse_promise(name: str, result: Any) -> None:
+    # An open file is an iterator too, but what was written to it has been written.
+    if isinstance(result, Iterator) and not isinstance(result, io.IOBase):
+        what, how = _article(type(result).__name__), _GENERATOR
     elif inspect.isasyncgen(result):
         what, how = "an asynchronous generator", _COROUTINE
     elif inspect.iscoroutine(result):
         result.close()  # else Python warns that nobody awaited it
         what, how = "a coroutine", _COROUTINE
     elif _promises(result):
-        what, how = f"a {type(result).__name__}", _FUTURE
+        what, how = _article(type(result).__name__), _FUTURE
     else:
         return
     raise TypeError(
         f"{name!r} returns {what}, which has not done its work yet: measure a function that does it, {how}."
     )
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
 def _promises(result: Any) -> bool:

@@ -99,6 +99,8 @@ def _load(path: Path) -> dict[str, Any]:
         ValueError: the file cannot be read, is no JSON, or lacks what a record holds.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for
+            raise ValueError("it is no file")
         record = json.loads(path.read_text(encoding="utf-8"))
         _check(record, _SHAPE, "it")
         _check(record["device"], _DEVICE, "its 'device'")
@@ -191,7 +193,13 @@ def _is_line(line: Any) -> bool:
 
 
 def note_progress(lab: str, exercise: str) -> None:
-    """Note that a visible check of an exercise passed, for the map of the book."""
+    """Note that a visible check of an exercise passed, for the map of the book.
+
+    Raises:
+        TypeError: the lab or the exercise has no name.
+    """
+    if not (isinstance(lab, str) and lab.strip() and isinstance(exercise, str) and exercise.strip()):
+        raise TypeError(f"expected the names of a lab and of its exercise; found {lab!r:.60} and {exercise!r:.60}")
 
     def note(done: dict[str, Any]) -> None:
         if not isinstance(done.get(lab), dict):

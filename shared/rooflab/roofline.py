@@ -12,6 +12,7 @@ bytes, to do its arithmetic. The largest term names the regime.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
@@ -61,11 +62,15 @@ class Ceilings:
             raise TypeError(
                 f"expected flops_per_s as format and rate, as in {{'fp32': 1e12}}; found {self.flops_per_s!r}"
             )
-        given = {format_name(name): rate for name, rate in self.flops_per_s.items()}
-        for what, rate in {"bytes_per_s": self.bytes_per_s, **given}.items():
-            check_number(f"the rate of {what}", rate, positive=True)
-        check_number("launch_s", self.launch_s)
-        rates = {name: float(rate) for name, rate in given.items()}
+        rates: dict[str, float] = {}
+        for given, rate in self.flops_per_s.items():
+            name = format_name(given)
+            if name in rates:
+                raise ValueError(f"expected one rate of {name}; found two, one as {given!r}")
+            rates[name] = float(check_number(f"the rate of {name}", rate, positive=True))
+        bytes_per_s = check_number("the rate of bytes_per_s", self.bytes_per_s, positive=True)
+        object.__setattr__(self, "bytes_per_s", bytes_per_s)
+        object.__setattr__(self, "launch_s", check_number("launch_s", self.launch_s))
         object.__setattr__(self, "flops_per_s", MappingProxyType(rates))
 
     def __reduce__(self) -> tuple[Callable[..., Ceilings], tuple[dict[str, Any]]]:
@@ -198,9 +203,7 @@ def sequence_time_s(works: Iterable[Work], ceilings: Ceilings) -> float:
     device's works do not overlap with each other: max(sum t0 launches, sum max(bytes / beta, flops / pi)).
     With one format, at least `bound` of the sum, which would let one work's arithmetic hide another's traffic.
     """
-    if isinstance(works, Work):
-        raise TypeError("expected a list of works, one after the other; found a single one: take bound(work, ceilings)")
-    bounds = [bound(work, ceilings) for work in works]
+    bounds = _bounds(works, ceilings)
     device_s = sum(max(b.bandwidth_s, b.compute_s) for b in bounds)
     return max(sum(b.overhead_s for b in bounds), device_s)
 
@@ -211,7 +214,7 @@ def sequence_regime(works: Iterable[Work], ceilings: Ceilings) -> str:
     "overhead" where the launches take longer than the device; else "bandwidth" or "compute", whichever regime the
     works that take most of the device's time are in.
     """
-    bounds = [bound(work, ceilings) for work in works]
+    bounds = _bounds(works, ceilings)
     moving_s = sum(b.bandwidth_s for b in bounds if b.bandwidth_s > b.compute_s)
     computing_s = sum(b.compute_s for b in bounds if b.bandwidth_s <= b.compute_s)
     if sum(b.overhead_s for b in bounds) > moving_s + computing_s:
@@ -219,19 +222,38 @@ def sequence_regime(works: Iterable[Work], ceilings: Ceilings) -> str:
     return "bandwidth" if moving_s > computing_s else "compute"
 
 
+def _bounds(works: Iterable[Work], ceilings: Ceilings) -> list[Bound]:
+    """The bound of each work."""
+    if isinstance(works, Work):
+        raise TypeError("expected a list of works, one after the other; found a single one: take bound(work, ceilings)")
+    if isinstance(works, str | Mapping) or not isinstance(works, Iterable):
+        raise TypeError(f"expected a list of works, one after the other; found {works!r:.60}")
+    return [bound(work, ceilings) for work in works]
+
+
 def attainable(intensity: Array, ceilings: Ceilings, dtype: str) -> Array:
     """Return the roof min(pi, beta I) in FLOP/s at an intensity in FLOP/byte; elementwise on an array.
 
     Raises:
         KeyError: if the ceilings have no rate for the format.
-        ValueError: if a single intensity is negative or no number.
+        ValueError: if an intensity is negative or no number.
+        TypeError: if these are no ceilings.
     """
-    if not isinstance(intensity, np.ndarray) and not (isinstance(intensity, Real) and intensity >= 0):
+    if not isinstance(ceilings, Ceilings):
+        raise TypeError(f"expected attainable(intensity, ceilings, dtype); found {ceilings!r:.60} for the ceilings")
+    if isinstance(intensity, np.ndarray):
+        fine = intensity.dtype.kind in "fiu" and bool(np.all(intensity >= 0))
+    else:
+        fine = isinstance(intensity, Real) and bool(intensity >= 0)
+    if not fine:
         raise ValueError(
-            f"expected an intensity of zero or more in FLOP/byte, or an array of them; found {intensity!r}"
+            f"expected an intensity of zero or more in FLOP/byte, or an array of them; found {intensity!r:.80}"
         )
-    roof = np.minimum(ceilings.rate(dtype), np.asarray(intensity) * ceilings.bytes_per_s)
-    return roof if isinstance(intensity, np.ndarray) else float(roof)
+    if isinstance(intensity, np.ndarray):
+        with np.errstate(over="ignore"):  # infinite, which the roof is below
+            return np.minimum(ceilings.rate(dtype), intensity * ceilings.bytes_per_s)
+    beyond = isinstance(intensity, int) and intensity > sys.float_info.max  # a whole number may be larger than floats
+    return min(ceilings.rate(dtype), (math.inf if beyond else float(intensity)) * ceilings.bytes_per_s)
 
 
 def fit_three(

@@ -14,7 +14,7 @@ from pathlib import Path
 from .book import Book, Lab, Unit, UnknownUnit, find
 from .classroom import Grade, Grading
 from .execute import Execution, execute, require_runner
-from .files import output_folder, require_space
+from .files import OutputError, output_folder, require_space
 from .progress import clock_time
 from .scratch import scratch_folder
 from .tables import render_text
@@ -89,14 +89,14 @@ def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = 
     """Run units or labs and print what came of it; returns the exit code, 1 when one of them failed."""
     units = resolve(book, names)
     sources = [edition_path(unit, edition) for unit in units]
+    _refuse_one_name(units, sources)
     require_runner()
-    require_space(output_folder(output))
+    output = output_folder(output)
+    require_space(output)
     executions: list[Execution] = []
     try:
         for unit, source in zip(units, sources, strict=True):
-            executions.append(
-                execute(source, output / unit.id.rpartition("/")[0], environment=environment(unit, edition))
-            )
+            executions.append(execute(source, output / _subfolder(unit), environment=environment(unit, edition)))
     finally:  # after Ctrl-C too: what has run is worth its line
         if executions:
             print(summary(executions))
@@ -106,11 +106,27 @@ def run_units(book: Book, names: Sequence[str], output: Path, *, edition: str = 
     return 0 if all(execution.ok for execution in executions) else 1
 
 
+def _subfolder(unit: Unit) -> str:
+    """Where below the output folder a unit's executed notebook lies; empty for any other notebook."""
+    return unit.id.rpartition("/")[0]
+
+
+def _refuse_one_name(units: Sequence[Unit], sources: Sequence[Path]) -> None:
+    """Refuse two notebooks of which one would be written over the other."""
+    seen: dict[tuple[str, str], Path] = {}
+    for unit, source in zip(units, sources, strict=True):
+        other = seen.setdefault((_subfolder(unit), source.name), source)
+        if other != source:
+            raise OutputError(f"{other} and {source} would both be written as {source.name} into one folder: "
+                              "run them one after the other, each with an --output of its own.")  # fmt: skip
+
+
 def record_units(book: Book, names: Sequence[str], output: Path) -> int:
     """Run units and keep what each logged under records/; returns the exit code, 1 when one of them failed."""
     if book.root is None:
         raise UnknownUnit("Records are kept in a clone of the Rooflab repository: run this inside one.")
     units = resolve(book, names) if names else list(book.units)
+    _refuse_one_name(units, [edition_path(unit) for unit in units])
     require_runner()
     require_space(output_folder(output))
     executions: list[Execution] = []
@@ -135,7 +151,7 @@ def _record(root: Path, unit: Unit, output: Path) -> tuple[Execution, str]:
     with scratch_folder("record") as folder:
         os.environ["ROOFLAB_LOGBOOK"] = str(folder / "logbook.jsonl")  # the kernel inherits it
         try:
-            run = execute(edition_path(unit), output / unit.id.rpartition("/")[0])
+            run = execute(edition_path(unit), output / _subfolder(unit))
             values = values_of(unit.id)
         finally:
             del os.environ["ROOFLAB_LOGBOOK"]

@@ -137,7 +137,7 @@ class Measurement:
     clock: str = "host"
     cold: bool = False
     turn: int = 0
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         given = self.times_s
@@ -149,7 +149,10 @@ class Measurement:
                 raise ValueError(f"expected the times of {self.name!r} in seconds, above zero; found {time_s!r}")
         if not times_s:
             raise ValueError(f"expected at least one time of {self.name!r}; found none")
-        object.__setattr__(self, "times_s", times_s)
+        try:
+            object.__setattr__(self, "times_s", tuple(map(float, times_s)))
+        except OverflowError:
+            raise ValueError(f"expected the times of {self.name!r} in seconds; found one beyond all floats") from None
 
     @property
     def median_s(self) -> float:

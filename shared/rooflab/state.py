@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 import threading
 from collections.abc import Callable
@@ -27,6 +28,7 @@ __all__ = ["append_line", "atomic_write", "home", "read_json", "read_lines", "up
 _values: dict[Path, str] = {}
 _lines: dict[Path, str] = {}
 _told = False
+_told_of: set[Path] = set()
 _lock = threading.Lock()
 _updating = threading.Lock()
 
@@ -68,11 +70,30 @@ def _keep_in_memory(path: Path, error: OSError) -> None:
               "progress in memory for this session only. Set ROOFLAB_HOME to a folder you can write to.")  # fmt: skip
 
 
+def _in_the_way(path: Path) -> bool:
+    """Whether something that is no file stands in its place, which is said once; a pipe would be waited for."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISREG(mode):
+        return False
+    if path not in _told_of:
+        _told_of.add(path)
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no ordinary file"
+        print(f"Rooflab cannot write {path}, which is {kind}; what belongs there is kept in memory for this session "
+              "only. Move it away.")  # fmt: skip
+    return True
+
+
 def write_json(name: str, value: Any) -> None:
     """Keep a JSON value under ``name`` (a relative path)."""
     text = json.dumps(value, indent=1, sort_keys=True) + "\n"
     path = home() / name
     with _lock:
+        if _in_the_way(path):
+            _values[path] = text
+            return
         try:
             atomic_write(path, text)
             _values.pop(path, None)
@@ -94,6 +115,8 @@ def read_json(name: str, default: Any = None) -> Any:
 def update_json(name: str, change: Callable[[dict[str, Any]], None]) -> None:
     """Change the JSON object kept under ``name`` in place; what another process changes at the same time is kept too.
 
+    A file that holds no object is moved aside, to the same name and ``.damaged``, which is said.
+
     Args:
         name: a relative path.
         change: is given the object, empty where there is none yet.
@@ -102,9 +125,29 @@ def update_json(name: str, change: Callable[[dict[str, Any]], None]) -> None:
     with suppress(OSError):  # write_json says so
         folder.mkdir(parents=True, exist_ok=True)
     with _updating, alone_in(folder):
+        _move_damaged(home() / name)
         value = read_json(name, {})
         change(value)
         write_json(name, value)
+
+
+def _move_damaged(path: Path) -> None:
+    """Keep a file that holds no JSON object under another name, before a new one takes its place."""
+    if path in _values or not path.is_file():
+        return
+    try:
+        if isinstance(json.loads(_read(path)), dict):
+            return
+    except (ValueError, RecursionError):
+        pass
+    aside = path.with_name(f"{path.name}.damaged")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.damaged-{number}")
+    with suppress(OSError):  # where nothing can be moved, nothing is overwritten either
+        path.rename(aside)
+        print(f"What was kept in {path} is damaged; it was moved to {aside.name} beside it, and a new file begins.")
 
 
 def append_line(name: str, value: Any) -> None:
@@ -112,6 +155,9 @@ def append_line(name: str, value: Any) -> None:
     line = json.dumps(value, sort_keys=True) + "\n"
     path = home() / name
     with _lock:
+        if _in_the_way(path):
+            _lines[path] = _lines.get(path, "") + line
+            return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab+") as file:
@@ -138,6 +184,8 @@ def read_lines(name: str) -> list[Any]:
 
 
 def _read(path: Path) -> str:
+    if not path.is_file():  # a pipe would be waited for without end
+        return ""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

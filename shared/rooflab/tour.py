@@ -49,7 +49,7 @@ def tour(output: Path, *, fresh: bool = False, show: bool = True) -> int:
 
     Returns:
         The exit code: 0 when all went well, 1 when something failed, 128 + n after signal n. The report is written
-        anyway.
+        anyway, as report-interrupted.html after a signal: what an earlier tour completed stays.
 
     Raises:
         MissingExtra, OutputError, UnknownUnit: it cannot even begin.
@@ -67,7 +67,7 @@ def tour(output: Path, *, fresh: bool = False, show: bool = True) -> int:
     except KeyboardInterrupt as error:
         interrupted = True
         trip.problems.append(str(error) or f"stopped by {reason()} before the end")
-    report = trip.report()
+    report = trip.report("report-interrupted.html" if interrupted else "report.html")
     trip.print(report)
     if show and report is not None and not interrupted and can_open_browser():
         import webbrowser
@@ -121,13 +121,13 @@ class _Trip:
     def _grade(self, lab: Lab) -> None:
         self.gradings.append(grade_lab(self.root, lab))
 
-    def report(self) -> Path | None:
-        """Write the page; None when it cannot be written, which leaves the summary on the terminal."""
+    def report(self, name: str) -> Path | None:
+        """Write the page under this name; None when it cannot be written, which leaves the summary on the terminal."""
         from .reporting import write_report
 
         try:
             return write_report(
-                self.output / "report.html",
+                self.output / name,
                 title="Rooflab tour",
                 device=self.device,
                 executions=self.executions,
@@ -141,7 +141,8 @@ class _Trip:
 
     def print(self, report: Path | None) -> None:
         """Print the table of runs and grades, what went wrong, and where the page is."""
-        print(f"\n{outcome(self.executions, self.gradings)}")
+        if self.executions or self.gradings:
+            print(f"\n{outcome(self.executions, self.gradings)}")
         for line in (*self.problems, *failures(self.executions), *grading_problems(self.gradings)):
             print(line, file=sys.stderr)
         where = f"The report: {report}" if report else "There is no report."

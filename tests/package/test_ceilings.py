@@ -77,6 +77,7 @@ class TestCache:
             lambda kept: kept.replace('"key"', '"keys"'),
             lambda kept: kept.replace("1000000000000.0", "Infinity"),
             lambda kept: kept.replace("1000000000000.0", "NaN"),
+            lambda kept: kept.replace("1000000000000.0", "1" + 400 * "0"),
             lambda kept: kept.replace("1000000000000.0", "0"),
             lambda kept: kept.replace("1000000000000.0", "true"),
             lambda kept: kept.replace("10000000001.0", "Infinity"),
@@ -117,6 +118,10 @@ class TestCache:
         assert measured_ceilings(CPU) == measured_ceilings(CPU)
         assert len(measured) == 1
         assert capsys.readouterr().out.count("cannot write") == 1
+
+    def test_what_is_no_device(self):
+        with pytest.raises(TypeError, match="expected a Device, such as find_device\\(\\); found 5"):
+            measured_ceilings(5)
 
     def test_progress_is_told(self, measured):
         told = []

@@ -247,9 +247,15 @@ def test_a_tour_that_is_stopped_reports_what_it_saw(book_folder, described, monk
         raise KeyboardInterrupt("u1_demo: stopped in code cell 1 of 2")
 
     monkeypatch.setattr(tour, "execute", stop)
+    folder = book_folder / ".rooflab" / "tour"
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_text("an earlier tour's")
     assert main(["tour"]) == 130
-    assert "u1_demo: stopped in code cell 1 of 2" in capsys.readouterr().err
-    assert "A fake chip" in (book_folder / ".rooflab" / "tour" / "report.html").read_text()
+    told = capsys.readouterr()
+    assert "u1_demo: stopped in code cell 1 of 2" in told.err
+    assert "A fake chip" in (folder / "report-interrupted.html").read_text()
+    assert (folder / "report.html").read_text() == "an earlier tour's"
+    assert re.fullmatch(rf"\n0:0\d in all\. The report: {folder / 'report-interrupted.html'}\n", told.out)
 
 
 @pytest.mark.parametrize(
@@ -358,6 +364,25 @@ def test_the_notebook_itself_is_never_overwritten(book_folder, notebook, capsys)
 def test_a_unit_named_twice_runs_once(book_folder, capsys):
     assert main(["run", "u1", "s9/u1", "chapters/s9_demo/u1_demo.ipynb"]) == 0
     assert capsys.readouterr().out.count("u1_demo ") == 1
+
+
+def test_two_notebooks_of_one_name_are_refused_before_anything_runs(book_folder, notebook, capsys):
+    paths = []
+    for folder in "ab":
+        (book_folder / folder).mkdir()
+        paths.append(shutil.move(notebook("same", "open('ran', 'w').close()"), book_folder / folder / "same.ipynb"))
+    assert main(["run", *map(str, paths), "--output", "out"]) == 1
+    told = capsys.readouterr().err.strip()
+    assert told == (
+        f"rooflab: {paths[0]} and {paths[1]} would both be written as same.ipynb into one folder: run them one after "
+        "the other, each with an --output of its own."
+    )
+    assert not (book_folder / "a" / "ran").exists()
+
+
+def test_where_notebooks_lie_is_told_without_detours(book_folder, capsys):
+    assert main(["run", "u1", "--output", "chapters/../out"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(f"Executed notebooks: {book_folder / 'out'}")
 
 
 def test_a_path_that_leads_nowhere_is_said_to_be_a_path(book_folder, capsys):

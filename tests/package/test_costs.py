@@ -790,3 +790,106 @@ class TestCollectives:
     def test_ranks_of_numpy_count_as_well(self) -> None:
         for collective in COLLECTIVES:
             assert collective(1, np.int64(8), LINK).time_s == collective(1, 8, LINK).time_s
+
+
+class TestNumpyIntegers:
+    """NumPy's integers wrap around without a word; what the costs make of them does not."""
+
+    def test_a_product_beyond_32_bits(self) -> None:
+        n = np.int32(4096)
+        assert costs.matmul(n, n, n, "bf16") == costs.matmul(4096, 4096, 4096, "bf16")
+        assert costs.matmul(n, n, n, "bf16").flops == 2 * 4096**3
+
+    def test_work_given_as_such(self) -> None:
+        work = Work(flops=np.float32(0.5), bytes_read=np.int32(2**31 - 1), bytes_written=np.int32(2**31 - 1))
+        assert work.bytes == 2**32 - 2
+        assert [type(count) for count in figures(work)] == [float, int, int, int]
+
+    @pytest.mark.parametrize(
+        "cost",
+        [
+            lambda n: costs.elementwise(n, reads=n, writes=n, flops_per_element=n),
+            lambda n: costs.linear(n, n, n, "fp32"),
+            lambda n: costs.matvec(n, n, "fp32"),
+            lambda n: costs.copy(n, "fp32"),
+            lambda n: costs.reduction(n, "fp32", outputs=n),
+            lambda n: costs.softmax(n, n, "fp32"),
+            lambda n: costs.gelu(n, "fp32"),
+            lambda n: costs.attention(n, n, n, n, n, "fp32", causal=True),
+            lambda n: costs.attended_pairs(n, n, causal=True),
+            lambda n: costs.mlp([n, n, n], n, "fp32", training=True),
+            lambda n: costs.mlp_params([n, n]),
+            lambda n: costs.optimizer_step(n * 1, tensors=n, fused=False),
+            lambda n: costs.optimizer_step(40_000, kind="muon", shape=(n, n)),
+            lambda n: costs.newton_schulz(n, n, steps=n),
+            lambda n: costs.state_bytes(n, kind="adamw8bit", block=n),
+            lambda n: costs.transformer_step(Transformer(n, n, n, n, n), n, n, "fp32"),
+            lambda n: costs.flops_per_token(Transformer(n, n, n, n, n), n),
+            lambda n: costs.allreduce(n, n, LINK, algorithm="double_tree", chunks=n).time_s,
+            lambda n: costs.broadcast(n, n, LINK, algorithm="ring", chunks=n).time_s,
+        ],
+    )
+    def test_any_cost_in_eight_bits(self, cost: Callable[[Any], Any]) -> None:
+        assert cost(np.uint8(200)) == cost(200)
+
+
+class TestBeyondAllFloats:
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda: Work(flops=10**400),
+            lambda: Work(flops=10**300) * 10**20,
+            lambda: costs.matmul(10**400, 1, 1, "fp4"),
+            lambda: costs.transformer_step(MODELS["gpt2"], 10**400, 1, "fp32"),
+            lambda: costs.allreduce(10**400, 8, LINK),
+            lambda: Work(bytes_read=10**308, bytes_written=10**308),
+            lambda: costs.elementwise(10**400, flops_per_element=0.5),
+        ],
+    )
+    def test_it_is_refused(self, call: Callable[[], object]) -> None:
+        with pytest.raises(ValueError, match=r"^expected .* to be at most .*; found a whole number of [\d,]+ bits$"):
+            call()
+
+    def test_what_floats_can_hold_is_exact(self) -> None:
+        assert Work(flops=10**300 + 1).flops == 10**300 + 1
+
+
+class TestNonsenseIsRefused:
+    @pytest.mark.parametrize(
+        ("call", "told"),
+        [
+            (lambda: costs.transformer_step("gpt2", 1, 1, "fp32"), "a Transformer"),  # type: ignore[arg-type]
+            (lambda: costs.transformer_forward(None, 1, 1, "fp32"), "a Transformer"),  # type: ignore[arg-type]
+            (lambda: costs.transformer_params({"layers": 3}), "a Transformer"),  # type: ignore[arg-type]
+            (lambda: costs.flops_per_token(3, 1), "a Transformer"),  # type: ignore[arg-type]
+            (lambda: costs.mlp(3, 1, "fp32"), "the widths in a list"),  # type: ignore[arg-type]
+            (lambda: costs.mlp({3, 4}, 1, "fp32"), "the widths in a list"),  # type: ignore[arg-type]
+            (lambda: Work(name=3), "the name of the work"),  # type: ignore[arg-type]
+            (lambda: costs.allreduce(10**300, 8, LINK, algorithm="tree"), "the number of bytes"),
+            (lambda: costs.mlp_params("34"), "the widths in a list"),  # type: ignore[arg-type]
+            (lambda: costs.crossover_bytes(1, 2), "two collectives"),  # type: ignore[arg-type]
+            (lambda: costs.attention(1, 1, None, 1, 1, "fp32"), "queries"),  # type: ignore[arg-type]
+            (lambda: costs.attention(1, 1, 1, 1, 1, "fp32", causal="x"), "causal"),  # type: ignore[arg-type]
+            (lambda: costs.attention(1, 1, 1, 1, 1, "fp32", fused=math.nan), "fused"),  # type: ignore[arg-type]
+            (lambda: costs.attended_pairs(1, 1, causal=0), "causal"),  # type: ignore[arg-type]
+            (lambda: costs.elementwise(1, reads=None), "reads"),  # type: ignore[arg-type]
+            (lambda: costs.elementwise(1, reads=1.5), "reads"),  # type: ignore[arg-type]
+            (lambda: costs.elementwise(1, writes=-1), "writes"),
+            (lambda: costs.elementwise(1, flops_per_element=None), "flops_per_element"),  # type: ignore[arg-type]
+            (lambda: costs.linear(1, 1, 1, "fp32", bias=None), "bias"),  # type: ignore[arg-type]
+            (lambda: costs.linear(1, 1, 1, "fp32", bias=1.5), "bias"),  # type: ignore[arg-type]
+            (lambda: costs.linear(1, 1, 1, "fp32", bias=-1), "bias"),  # type: ignore[arg-type]
+            (lambda: costs.transformer_parts(MODELS["gpt2"], 1, 1, "fp32", optimizer="x"), "an optimizer"),
+            (lambda: costs.transformer_parts(MODELS["gpt2"], 1, 1, "fp32", training=2), "training"),  # type: ignore[arg-type]
+            (lambda: costs.mlp([1, 1], 1, "fp32", optimizer="x"), "an optimizer"),
+            (lambda: costs.optimizer_step(4, shape="x"), "shape"),  # type: ignore[arg-type]
+            (lambda: costs.optimizer_step(4, fused=None), "fused"),  # type: ignore[arg-type]
+            (lambda: Transformer(1, 1, 1, 1, gated="no"), "gated"),  # type: ignore[arg-type]
+        ],
+    )
+    def test_in_one_sentence(self, call: Callable[[], object], told: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=rf"^expected {told}.*; found [^\n]*$"):
+            call()
+
+    def test_flags_of_numpy_are_flags(self) -> None:
+        assert costs.linear(2, 3, 4, "fp32", bias=np.False_) == costs.linear(2, 3, 4, "fp32", bias=False)  # type: ignore[arg-type]

@@ -151,6 +151,12 @@ def test_what_is_no_notebook_is_said_to_be_none(tmp_path):
         execute(tmp_path / "text.ipynb", tmp_path)
 
 
+def test_a_byte_order_mark_is_passed_over(notebook, tmp_path):
+    source = notebook("marked", "print(1)")
+    source.write_bytes(b"\xef\xbb\xbf" + source.read_bytes())
+    assert outputs(execute(source, tmp_path / "out", progress=False), 1) == "1\n"
+
+
 def test_a_missing_extra_is_one_sentence(notebook, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "nbclient", None)
     with pytest.raises(MissingExtra) as caught:

@@ -143,3 +143,10 @@ def test_a_value_without_an_end(home):
     with pytest.raises(ValueError, match="expected a value that ends; found one under 'a' that holds itself"):
         log("a", endless)
     assert this_run() == {}
+
+
+@pytest.mark.parametrize("series", [[1], 3, {"a": 3}, {"a": (1, 2)}, {"a": ([1], [2], [3])}])
+def test_what_is_no_sweep_is_refused(home, series):
+    with pytest.raises(TypeError, match=r"^expected (a sweep as label to|the) positions and (the )?values.*; found"):
+        logbook.log_curves("c", series)
+    assert logbook.this_run() == {}

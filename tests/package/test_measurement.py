@@ -3,6 +3,8 @@
 import concurrent.futures
 import functools
 import gc
+import io
+import itertools
 import math
 import multiprocessing.pool
 import threading
@@ -13,6 +15,7 @@ import pytest
 
 from rooflab import costs, measurement
 from rooflab.clocks import HostClock
+from rooflab.measurable import refuse_promise
 from rooflab.measurement import MOST_CALLS, SAMPLE_S, Measurement, _Candidate, _even_out, measure, measure_all
 from rooflab.simulate import FakeMachine
 
@@ -264,6 +267,18 @@ class TestRefused:
         with pytest.raises((TypeError, ValueError), match=r"^calls is .*; expected .*1 or more"):
             measure(lambda: None, calls=calls)
 
+    def test_more_calls_than_a_sample_can_make(self):
+        for calls in (2**20 + 1, 10**12, 10**5000):
+            self.refused("expected at most 1,048,576 calls in one sample, within which no budget can", calls=calls)
+
+    def test_seconds_beyond_all_floats(self):
+        self.refused("budget_s is beyond all floats", budget_s=10**400)
+        self.refused("settle is beyond all floats", settle=10**400)
+
+    def test_works_of_other_names_than_the_candidates(self):
+        candidates = {1: lambda: None, "a": lambda: None}
+        self.refused(r"work is given for \[1\], candidates are \[1, 'a'\]", candidates=candidates, work={1: None})
+
     @pytest.mark.parametrize("options", [{"min_samples": 1.5}, {"max_samples": True}, {"max_samples": "9"},
                                          {"settle": math.nan}, {"settle": "x"}, {"budget_s": math.nan},
                                          {"budget_s": -1}, {"budget_s": None}, {"budget_s": True}])  # fmt: skip
@@ -370,8 +385,34 @@ class TestPromises:
                 measure(fn, name="call")
         assert self.ran == []
 
+    @pytest.mark.parametrize(
+        "nest",
+        [
+            lambda one: [1.0, one],
+            lambda one: (one, [2]),
+            lambda one: {"loss": 1.0, "later": {"a": [one]}},
+            lambda one: {one},
+            lambda one: [0.0] * 1000 + [one],
+        ],
+    )
+    def test_a_result_that_holds_one(self, nest):
+        for one in (iter([1]), itertools.chain([1]), enumerate([1]), reversed([1]), concurrent.futures.Future(),
+                    self.steps(), self.waits()):  # fmt: skip
+            with pytest.raises(TypeError, match=r"^'call' returns an? .*, which has not done its work yet: measure a"):
+                measure(lambda one=one: nest(one), name="call")
+        assert self.ran == []
+
+    def test_the_search_ends(self):
+        endless = []
+        endless.append(endless)
+        refuse_promise("call", endless)
+        refuse_promise("call", [[0.0] * 10**6] * 10**4)
+
     def test_a_result_of_a_pool(self):
-        with multiprocessing.pool.ThreadPool(1) as pool, pytest.raises(TypeError, match="a ApplyResult, which has not"):
+        with (
+            multiprocessing.pool.ThreadPool(1) as pool,
+            pytest.raises(TypeError, match="an ApplyResult, which has not"),
+        ):
             measure(lambda: pool.apply_async(int), name="call")
 
     def test_a_future_of_torch(self):
@@ -379,7 +420,9 @@ class TestPromises:
         with pytest.raises(TypeError, match="a Future, which has not done its work yet"):
             measure(lambda: torch.futures.Future(), name="call")
 
-    @pytest.mark.parametrize("result", [[1], range(3), {"a": 1}, np.ones(3), threading.Event(), "text"])
+    @pytest.mark.parametrize(
+        "result", [[1], range(3), {"a": [1, (2,)]}, np.ones(3), threading.Event(), "text", io.StringIO()]
+    )
     def test_other_results_are_measured(self, result):
         assert measure(lambda: result, budget_s=0, min_samples=1).median_s > 0
 

@@ -731,3 +731,47 @@ class TestStyle:
 def test_outside_a_notebook_the_alternative_text_is_printed(home, capsys):
     plots.curves([1, 10], {"a": [1e-6, 1e-3]}, title="Time grows.", x="side", y="time")
     assert capsys.readouterr().out == "Time grows. Chart of time over side. a: 1 µs at 1 to 1 ms at 10.\n"
+
+
+class TestRefusedInOneSentence:
+    @pytest.mark.parametrize(
+        "draw",
+        [
+            lambda title: plots.bands([1], {"a": ([1], [2])}, title=title, x="x", y="y"),
+            lambda title: plots.bars({"a": 1}, title=title, y="y"),
+            lambda title: plots.curves([1], {"a": [1]}, title=title, x="x", y="y"),
+            lambda title: plots.distribution([1.0], title=title),
+            lambda title: plots.intervals({"a": (1, 2, 3)}, title=title, x="x"),
+            lambda title: plots.roofline(CEILINGS, {}, title=title),
+        ],
+    )
+    def test_a_title_that_is_no_text(self, draw):
+        for title in (None, 3):
+            with pytest.raises(TypeError, match=f"^expected a title that states the message; found {title}$"):
+                draw(title)
+
+    @pytest.mark.parametrize(
+        "span", [5, "ab", (1,), (2, 1), (0, 1), (1, "2"), (1, None), (1, math.inf), {1: 2, 3: 4}, np.ones(2)]
+    )
+    def test_a_span_that_is_none(self, span):
+        with pytest.raises(ValueError, match=r"^expected the lower and the upper end of the intensities, above zero"):
+            plots.roofline(CEILINGS, {}, title="T", span=span)
+
+    def test_bands_upside_down(self):
+        with pytest.raises(ValueError, match=r"^expected lower ends of 'a' below its upper ends; found 3 and 2$"):
+            plots.bands([1, 2], {"a": ([1, 3], [1, 2])}, title="T", x="x", y="y")
+        with pytest.raises(TypeError, match=r"^expected ranges as label and value; found a list"):
+            plots.bands([1, 2], [1], title="T", x="x", y="y")
+
+    def test_a_bound_without_its_bar(self):
+        with pytest.raises(ValueError, match=r"^expected bounds of the bars, 'a'; found one of 'b'$"):
+            plots.bars({"a": 1}, bounds={"a": 1, "b": 1}, title="T", y="y")
+
+    @pytest.mark.parametrize("what", ["bounds", "recorded", "marks"])
+    def test_what_is_no_table_beside_bars(self, what):
+        with pytest.raises(TypeError, match=r"^expected .* as label and value; found a list$"):
+            plots.bars({"a": 1}, **{what: [1]}, title="T", y="y")
+
+    def test_what_is_no_table_of_marks(self):
+        with pytest.raises(TypeError, match=r"^expected marks as label and value; found a int$"):
+            plots.curves([1], {"a": [1]}, marks=3, title="T", x="x", y="y")

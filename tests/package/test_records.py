@@ -307,3 +307,19 @@ class TestCommitted:
             p for p in records_folder().rglob("*") if p.is_file() and p.suffix != ".json" and p.name != ".gitkeep"
         ]
         assert others == []
+
+
+@pytest.mark.parametrize(("lab", "exercise"), [(None, None), ("", "x"), ("lab", 3)])
+def test_progress_of_nothing_is_refused(home, lab, exercise):
+    with pytest.raises(TypeError, match=r"^expected the names of a lab and of its exercise; found"):
+        records.note_progress(lab, exercise)
+    assert records.progress() == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+def test_a_pipe_among_the_records_is_left_out_and_not_waited_for(home, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(records, "records_folder", lambda: tmp_path / "records")
+    (tmp_path / "records" / "chip").mkdir(parents=True)
+    os.mkfifo(tmp_path / "records" / "chip" / "u1.json")
+    assert records.all_records() == []
+    assert "u1.json is no valid record (it is no file)" in capsys.readouterr().out

@@ -112,6 +112,11 @@ class TestAttainable:
             free = Ceilings(roof.bytes_per_s, roof.flops_per_s)
             assert bound(work, free).flops_per_s == pytest.approx(attainable(work.intensity, free, "fp32"), rel=1e-9)
 
+    def test_beyond_all_floats_is_the_flat_roof(self) -> None:
+        assert attainable(10**400, TOY, "fp32") == attainable(math.inf, TOY, "fp32") == TOY.rate("fp32")
+        assert attainable(np.float32(1), TOY, "fp32") == attainable(1.0, TOY, "fp32")
+        assert attainable(np.array([1e300, math.inf]), TOY, "fp32").tolist() == [TOY.rate("fp32")] * 2
+
 
 class TestCeilings:
     def test_to_json_and_back(self) -> None:
@@ -251,6 +256,15 @@ class TestOddInput:
                 r"expected bound\(work, ceilings\); found a Ceilings and a Work",
             ),
             (lambda: sequence_time_s(costs.copy(1, "fp32"), TOY), "expected a list of works, one after the other"),
+            (lambda: sequence_time_s(None, TOY), "expected a list of works, one after the other; found None"),
+            (lambda: sequence_regime(costs.copy(1, "fp32"), TOY), "expected a list of works.*found a single one"),
+            (lambda: sequence_regime([1], TOY), r"expected bound\(work, ceilings\); found a int"),
+            (lambda: attainable(1, None, "fp32"), r"expected attainable\(intensity, ceilings, dtype\); found None"),
+            (lambda: attainable(np.array([1, -1]), TOY, "fp32"), "expected an intensity of zero or more"),
+            (lambda: attainable(np.array([math.nan]), TOY, "fp32"), "expected an intensity of zero or more"),
+            (lambda: attainable(np.array(["a"]), TOY, "fp32"), "expected an intensity of zero or more"),
+            (lambda: Ceilings(1, {"fp32": 1, "float32": 2}), "expected one rate of fp32; found two, one as 'float32'"),
+            (lambda: Ceilings(1, {"fp32": 10**400}), "expected the rate of fp32 to be at most .*; found a whole"),
             (lambda: attainable("1", TOY, "fp32"), "expected an intensity of zero or more .*; found '1'"),
             (lambda: attainable([1.0], TOY, "fp32"), "expected an intensity of zero or more"),
             (lambda: attainable(-1.0, TOY, "fp32"), "expected an intensity of zero or more"),

@@ -114,6 +114,7 @@ def test_ratios_can_be_copied_and_pickled():
         ((math.inf,), "in seconds, above zero; found inf"),
         (("1 ms",), "in seconds, above zero; found '1 ms'"),
         ((True,), "in seconds, above zero; found True"),
+        ((10**400,), "expected the times of 'm' in seconds; found one beyond all floats"),
         (1.0, "one a sample, in a list; found 1.0"),
         ("12", "one a sample, in a list; found '12'"),
     ],
@@ -121,6 +122,11 @@ def test_ratios_can_be_copied_and_pickled():
 def test_times_that_are_none(times_s, says):
     with pytest.raises((TypeError, ValueError), match=f"^(expected .*)?{says}$"):
         Measurement("m", times_s)
+
+
+def test_measurements_can_be_in_sets_and_keys():
+    one, same = (Measurement("m", (1.0, 2.0), env={"device": "d"}) for _ in range(2))
+    assert len({one, same, Measurement("m", (1.0, 3.0))}) == 2
 
 
 def test_times_in_a_list_or_an_array_become_a_tuple():

@@ -257,3 +257,65 @@ class TestUpdates:
     def test_no_lock_where_there_is_no_folder(self, tmp_path):
         with alone_in(tmp_path / "none") as held:
             assert not held
+
+
+class TestDamaged:
+    @pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"[1]", b"null", b"[" * 10**5])
+    def test_what_is_no_object_is_moved_aside_and_said_before_it_is_changed(self, home, content, capsys):
+        (home / "progress.json").write_bytes(content)
+        for key in "ab":
+            update_json("progress.json", lambda value, key=key: value.update({key: 1}))
+        assert (home / "progress.json.damaged").read_bytes() == content
+        assert read_json("progress.json") == {"a": 1, "b": 1}
+        (said,) = capsys.readouterr().out.splitlines()
+        assert said == (
+            f"What was kept in {home / 'progress.json'} is damaged; it was moved to progress.json.damaged beside it, "
+            "and a new file begins."
+        )
+
+    def test_an_earlier_one_is_kept(self, home):
+        for content in ("first", "second", "third"):
+            (home / "a.json").write_text(content)
+            update_json("a.json", lambda value: value.update(a=1))
+        kept = [(home / f"a.json.damaged{end}").read_text() for end in ("", "-2", "-3")]
+        assert kept == ["first", "second", "third"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+class TestInTheWay:
+    """Neither a folder nor a pipe in place of a file or of the folder stops anybody, or is waited for."""
+
+    @pytest.fixture(params=["a folder", "a pipe"])
+    def put(self, request):
+        return os.mkdir if request.param == "a folder" else os.mkfifo
+
+    @pytest.mark.parametrize("change", [
+        lambda name: write_json(name, {"a": 1}), lambda name: update_json(name, lambda value: value.update(a=1)),
+    ])  # fmt: skip
+    def test_of_a_file(self, home, put, change, capsys):
+        path = home / "progress.json"
+        put(path)
+        assert read_json("progress.json", {}) == {}
+        change("progress.json")
+        change("progress.json")
+        assert read_json("progress.json", {}) == {"a": 1}
+        (said,) = capsys.readouterr().out.splitlines()
+        kind = "a folder" if path.is_dir() else "a pipe"
+        assert said.startswith(f"Rooflab cannot write {path}, which is {kind}; what belongs there is kept in memory")
+        assert os.listdir(home) == ["progress.json"]
+        assert not path.is_file()
+
+    def test_of_a_log(self, home, put, capsys):
+        put(home / "log.jsonl")
+        for i in range(2):
+            append_line("log.jsonl", i)
+        assert read_lines("log.jsonl") == [0, 1]
+        assert capsys.readouterr().out.count(f"cannot write {home / 'log.jsonl'}, which is") == 1
+
+    def test_a_pipe_in_place_of_the_whole_folder(self, home, monkeypatch, capsys):
+        os.mkfifo(home / "pipe")
+        monkeypatch.setenv("ROOFLAB_HOME", str(home / "pipe"))
+        update_json("a.json", lambda value: value.update(a=1))
+        append_line("log.jsonl", 1)
+        assert (read_json("a.json"), read_lines("log.jsonl")) == ({"a": 1}, [1])
+        assert capsys.readouterr().out.count(f"cannot write to {home / 'pipe'} (") == 1

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,17 @@ def start(*arguments, folder):
 @pytest.mark.parametrize(("number", "code"), STOPPING, ids=lambda each: getattr(each, "name", ""))
 def test_a_stopped_run_ends_its_kernel_and_keeps_what_has_run(notebook, tmp_path, temporary, number, code):
     source = notebook("long", "print('kept')", f"{NOTE_PID}time.sleep(600)")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "long.ipynb").write_text("an earlier run's")
     process, kernel = start("run", source, "--output", tmp_path / "out", folder=tmp_path)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
-    assert errors.rstrip().endswith(f"long: stopped in code cell 2 of 2; saved as {tmp_path / 'out' / 'long.ipynb'}")
+    saved = tmp_path / "out" / "long.interrupted.ipynb"
+    assert errors.rstrip().endswith(f"long: stopped in code cell 2 of 2; saved as {saved}")
     assert "Traceback" not in errors
-    assert "kept" in (tmp_path / "out" / "long.ipynb").read_text()
+    assert "kept" in saved.read_text()
+    assert (tmp_path / "out" / "long.ipynb").read_text() == "an earlier run's"
     assert not alive(kernel)
     assert list(temporary.glob("rooflab-*")) == []
 
@@ -82,7 +87,7 @@ def test_a_second_signal_does_not_disturb_the_cleaning_up(notebook, tmp_path, te
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert (tmp_path / "out" / "long.ipynb").is_file()
+    assert (tmp_path / "out" / "long.interrupted.ipynb").is_file()
     assert not alive(kernel)
     assert list(temporary.glob("rooflab-*")) == []
 
@@ -110,7 +115,7 @@ def test_a_stopped_tour_reports_and_leaves_nothing(book_folder, tmp_path, tempor
     assert process.returncode == 143
     assert "Traceback" not in errors
     assert "u1_demo: stopped in code cell" in errors
-    assert out.rstrip().endswith(f"The report: {book_folder / '.rooflab' / 'tour' / 'report.html'}")
+    assert out.rstrip().endswith(f"The report: {book_folder / '.rooflab' / 'tour' / 'report-interrupted.html'}")
     assert not alive(kernel)
     assert list(temporary.glob("rooflab-*")) == []
 
@@ -183,3 +188,24 @@ def test_a_signal_that_is_ignored_stays_ignored():
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("module", ["rooflab.cli", "numpy", "argparse"])
+def test_a_signal_while_the_command_loads_is_one_sentence(module):
+    code = (
+        "import sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "from rooflab.__main__ import main\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SHARED)}, text=True,
+                          capture_output=True, check=False)  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "rooflab: Stopped by Ctrl-C.\n")
+
+
+def test_the_installed_command_is_the_one_that_catches_it():
+    with (SHARED.parent / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["scripts"] == {"rooflab": "rooflab.__main__:main"}

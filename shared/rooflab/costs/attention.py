@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rooflab.units import bytes_of
 
-from .work import Work, check_counts
+from .work import Work, check_counts, check_flag
 
 __all__ = ["attended_pairs", "attention"]
 
@@ -22,8 +22,8 @@ def attended_pairs(queries: int, keys: int, *, causal: bool = False) -> int:
     Raises:
         ValueError: if there are more queries than keys under a causal mask.
     """
-    check_counts(queries=queries, keys=keys)
-    if not causal:
+    queries, keys = check_counts(queries=queries, keys=keys)
+    if not check_flag("causal", causal):
         return queries * keys
     if queries > keys:
         raise ValueError(f"expected at least as many keys as queries under a causal mask; found {keys} < {queries}")
@@ -66,14 +66,16 @@ def attention(
         ValueError: for sizes below one, or `heads` not a multiple of `kv_heads`.
     """
     kv_heads = heads if kv_heads is None else kv_heads
-    check_counts(batch=batch, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
+    batch, heads, head_dim, kv_heads, queries, keys = check_counts(
+        batch=batch, heads=heads, head_dim=head_dim, kv_heads=kv_heads, queries=queries, keys=keys
+    )
     if heads % kv_heads:
         raise ValueError(f"expected heads to be a multiple of kv_heads; found {heads} and {kv_heads}")
     s = bytes_of(dtype)
     q_bytes = s * batch * heads * queries * head_dim
     kv_bytes = 2 * s * batch * kv_heads * keys * head_dim
     pairs = attended_pairs(queries, keys, causal=causal)
-    if fused:
+    if check_flag("fused", fused):
         flops = 4 * batch * heads * head_dim * pairs
         return Work(flops, q_bytes + kv_bytes, q_bytes, dtype=dtype, name="attention")
     flops = 4 * batch * heads * head_dim * queries * keys

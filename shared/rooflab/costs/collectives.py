@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from numbers import Integral
 
-from .work import check_number
+from .work import LARGEST, check_counts, check_number
 
 __all__ = [
     "Collective", "Link", "all_gather", "all_to_all", "allreduce", "broadcast", "crossover_bytes", "reduce_scatter",
@@ -30,8 +30,10 @@ class Link:
     beta_bytes_per_s: float
 
     def __post_init__(self) -> None:
-        check_number("the link's alpha_s", self.alpha_s)
-        check_number("the link's beta_bytes_per_s", self.beta_bytes_per_s, positive=True)
+        alpha_s = check_number("the link's alpha_s", self.alpha_s)
+        beta = check_number("the link's beta_bytes_per_s", self.beta_bytes_per_s, positive=True)
+        object.__setattr__(self, "alpha_s", alpha_s)
+        object.__setattr__(self, "beta_bytes_per_s", beta)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def allreduce(n_bytes: float, ranks: int, link: Link, *, algorithm: str = "ring"
     Raises:
         ValueError: for an unknown algorithm, no rank, or halving-doubling on other than a power of two.
     """
-    _check(n_bytes, ranks, link, chunks)
+    n_bytes, ranks, chunks = _check(n_bytes, ranks, link, chunks)
     k, h = ranks, _log2(ranks)
     if algorithm == "ring":
         steps, sent = 2 * (k - 1), 2 * (k - 1) / k * n_bytes
@@ -126,7 +128,7 @@ def broadcast(n_bytes: float, ranks: int, link: Link, *, algorithm: str = "tree"
     "tree": in each step every rank that has the message sends it on; ceil(log2 k) steps of N.
     "ring": passed along a chain, pipelined in c chunks; k - 1 + c - 1 steps of N/c, which tends to N.
     """
-    _check(n_bytes, ranks, link, chunks)
+    n_bytes, ranks, chunks = _check(n_bytes, ranks, link, chunks)
     if algorithm == "tree":
         steps = _log2(ranks)
         sent = steps * n_bytes
@@ -143,7 +145,7 @@ def all_to_all(n_bytes: float, ranks: int, link: Link) -> Collective:
 
     A rank keeps its own part, so (k-1)/k N are sent.
     """
-    _check(n_bytes, ranks, link)
+    n_bytes, ranks, _ = _check(n_bytes, ranks, link)
     share = (ranks - 1) / ranks
     return Collective("all_to_all, pairs", n_bytes, ranks, ranks - 1, share * n_bytes, link, share)
 
@@ -161,6 +163,9 @@ def crossover_bytes(few_steps: Collective, few_bytes: Collective) -> float:
         ValueError: if one is never slower than the other, or they are not on the same ranks and link.
     """
     one, two = few_steps, few_bytes
+    if not (isinstance(one, Collective) and isinstance(two, Collective)):
+        raise TypeError(f"expected two collectives, as in crossover_bytes(allreduce(...), allreduce(...)); "
+                        f"found {one!r:.40} and {two!r:.40}")  # fmt: skip
     if (one.ranks, one.link) != (two.ranks, two.link):
         raise ValueError(f"expected the same ranks and link; found {one.ranks}, {one.link} and {two.ranks}, {two.link}")
     extra_steps = two.steps - one.steps
@@ -172,7 +177,7 @@ def crossover_bytes(few_steps: Collective, few_bytes: Collective) -> float:
 
 def _half(n_bytes: float, ranks: int, link: Link, name: str, algorithm: str, recursive: str) -> Collective:
     """Half of an allreduce."""
-    _check(n_bytes, ranks, link)
+    n_bytes, ranks, _ = _check(n_bytes, ranks, link)
     if algorithm not in ("ring", recursive):
         raise ValueError(_unknown(algorithm, "ring", recursive))
     if algorithm == recursive:
@@ -184,21 +189,25 @@ def _half(n_bytes: float, ranks: int, link: Link, name: str, algorithm: str, rec
 
 def _log2(ranks: int) -> int:
     """ceil(log2 ranks), exactly."""
-    return (int(ranks) - 1).bit_length()
+    return (ranks - 1).bit_length()
 
 
-def _check(n_bytes: float, ranks: int, link: Link, chunks: int = 1) -> None:
-    check_number("the number of bytes", n_bytes, positive=True)
+def _check(n_bytes: float, ranks: int, link: Link, chunks: int = 1) -> tuple[float, int, int]:
+    n_bytes = check_number("the number of bytes", n_bytes, positive=True)
+    if n_bytes > LARGEST:
+        raise ValueError(f"expected the number of bytes to be at most 2^128; found {float(n_bytes):g}")
     for name, count in (("ranks", ranks), ("chunks", chunks)):
-        if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
-            raise ValueError(f"expected {name} to be a whole number of 1 or more; found {count!r}")
+        if not isinstance(count, Integral):  # a float that happens to be whole is a slip of the caller's
+            raise ValueError(f"expected {name} to be a whole number of 1 or more; found {count!r:.60}")
+    ranks, chunks = check_counts(ranks=ranks, chunks=chunks)
     if not isinstance(link, Link):
         raise TypeError(f"expected a link, as in Link(alpha_s=2e-6, beta_bytes_per_s=1e11); found {link!r}")
+    return n_bytes, ranks, chunks
 
 
 def _check_power_of_two(ranks: int) -> None:
     if ranks & (ranks - 1):
-        lower = 1 << int(ranks).bit_length() - 1
+        lower = 1 << ranks.bit_length() - 1
         raise ValueError(f"expected a power of two of ranks for a recursive algorithm, such as {lower} or {2 * lower}; "
                          f"found {ranks}: the ring takes any number")  # fmt: skip
 

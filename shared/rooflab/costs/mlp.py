@@ -6,23 +6,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from rooflab.units import bytes_of
 
 from .operators import elementwise, linear, matmul, reduction
-from .optimizer import optimizer_step
-from .work import Work, check_counts
+from .optimizer import check_kind, optimizer_step
+from .work import Work, check_counts, check_flag
 
 __all__ = ["mlp", "mlp_params", "mlp_parts"]
 
 
 def mlp_params(widths: Sequence[int]) -> int:
     """Return the parameters of an MLP with layers of `widths`: a matrix and a bias, (i + 1) o, for each pair."""
-    _check(widths)
-    return sum((i + 1) * o for i, o in pairwise(widths))
+    return sum((i + 1) * o for i, o in pairwise(_whole(widths)))
 
 
 def mlp(widths: Sequence[int], batch: int, dtype: str, *, training: bool = False, optimizer: str = "sgd") -> Work:
@@ -51,8 +50,10 @@ def mlp_parts(
     Backward, layer: weight gradient x^T g (2 B i o), bias gradient (sum over the batch), and, except in the first
     layer, input gradient g W^T (2 B i o) and the ReLU's mask. Update: one fused kernel over all parameters.
     """
-    _check(widths)
-    check_counts(batch=batch)
+    widths = _whole(widths)
+    (batch,) = check_counts(batch=batch)
+    training = check_flag("training", training)
+    check_kind(optimizer)
     parts: dict[str, Work] = {}
     layers = list(pairwise(widths))
     for number, (i, o) in enumerate(layers, 1):
@@ -82,8 +83,10 @@ def _backward(layers: Sequence[tuple[int, int]], batch: int, dtype: str) -> dict
     return parts
 
 
-def _check(widths: Sequence[int]) -> None:
+def _whole(widths: Sequence[int]) -> list[int]:
+    in_order = hasattr(widths, "__len__") and hasattr(widths, "__getitem__") and getattr(widths, "ndim", 1) == 1
+    if isinstance(widths, str | bytes | Mapping) or not in_order:
+        raise TypeError(f"expected the widths in a list, as in [784, 256, 10]; found {widths!r:.60}")
     if len(widths) < 2:
         raise ValueError(f"expected at least two widths, input and output; found {list(widths)}")
-    for width in widths:
-        check_counts(width=width)
+    return [check_counts(width=width)[0] for width in widths]

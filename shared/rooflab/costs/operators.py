@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rooflab.units import bytes_of
 
-from .work import Work, check_counts
+from .work import Work, check_counts, check_flag, check_number
 
 __all__ = [
     "axpy",
@@ -44,7 +44,7 @@ def matmul(m: int, n: int, k: int, dtype: str, *, batch: int = 1) -> Work:
         dtype: format of operands and result.
         batch: independent products, each with its own operands.
     """
-    check_counts(m=m, n=n, k=k, batch=batch)
+    m, n, k, batch = check_counts(m=m, n=n, k=k, batch=batch)
     s = bytes_of(dtype)
     return Work(2 * batch * m * n * k, batch * s * (m * k + k * n), batch * s * m * n, dtype=dtype, name="matmul")
 
@@ -55,6 +55,8 @@ def linear(rows: int, inputs: int, outputs: int, dtype: str, *, bias: bool = Tru
     FLOPs: 2 rows inputs outputs, and rows outputs for the bias.
     Bytes: s(rows inputs + inputs outputs + outputs) read, s rows outputs written.
     """
+    rows, inputs, outputs = check_counts(rows=rows, inputs=inputs, outputs=outputs)
+    bias = check_flag("bias", bias)
     product = matmul(rows, outputs, inputs, dtype)
     return replace(
         product,
@@ -69,6 +71,7 @@ def matvec(m: int, n: int, dtype: str) -> Work:
 
     FLOPs: 2mn. Bytes: s(mn + n) read, sm written; the intensity is below 2/s whatever the size.
     """
+    m, n = check_counts(m=m, n=n)
     work = matmul(m, 1, n, dtype)
     return replace(work, name="matvec")
 
@@ -95,7 +98,9 @@ def elementwise(
         arithmetic: the format whose rate bounds the arithmetic, where it is not `dtype` (GPUs load bf16 and
             compute elementwise in fp32).
     """
-    check_counts(n=n)
+    (n,) = check_counts(n=n)
+    reads, writes = check_counts(least=0, reads=reads, writes=writes)
+    flops_per_element = check_number("flops_per_element", flops_per_element)
     s = bytes_of(dtype)
     return Work(flops_per_element * n, s * n * reads, s * n * writes, dtype=arithmetic or dtype, name="elementwise")
 
@@ -111,7 +116,7 @@ def axpy(n: int, dtype: str) -> Work:
 
 def copy(n: int, dtype: str) -> Work:
     """Copy n elements. FLOPs: 0. Bytes: sn read, sn written (a rate of copying counts both)."""
-    check_counts(n=n)
+    (n,) = check_counts(n=n)
     s = bytes_of(dtype)
     return Work(0, s * n, s * n, dtype=dtype, name="copy")
 
@@ -124,7 +129,7 @@ def reduction(n: int, dtype: str, *, outputs: int = 1) -> Work:
     Raises:
         ValueError: if there are more outputs than elements.
     """
-    check_counts(n=n, outputs=outputs)
+    n, outputs = check_counts(n=n, outputs=outputs)
     if outputs > n:
         raise ValueError(f"expected at most as many outputs as elements ({n}); found {outputs}")
     s = bytes_of(dtype)
@@ -177,6 +182,6 @@ def gelu(n: int, dtype: str, *, form: str = "erf") -> Work:
 
 def _rows(rows: int, cols: int, dtype: str, *, name: str, flops: int, vectors: int) -> Work:
     """A kernel that reads rows and `vectors` parameters of one row's length, and writes rows."""
-    check_counts(rows=rows, cols=cols)
+    rows, cols = check_counts(rows=rows, cols=cols)
     s, n = bytes_of(dtype), rows * cols
     return Work(flops * n, s * (n + vectors * cols), s * n, dtype=dtype, name=name)

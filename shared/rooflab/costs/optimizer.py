@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rooflab.units import bytes_of
 
-from .work import Work, check_counts
+from .work import Work, check_counts, check_flag
 
 __all__ = ["OPTIMIZERS", "newton_schulz", "optimizer_step", "state_bytes"]
 
@@ -42,8 +42,8 @@ def state_bytes(parameters: int, *, kind: str = "adamw", dtype: str = "fp32", bl
 
     Source: Dettmers et al. 2022 (blocks; 256 values is the block of bitsandbytes' optimizers, 2,048 the paper's).
     """
-    check_counts(parameters=parameters, block=block)
-    _check_kind(kind)
+    parameters, block = check_counts(parameters=parameters, block=block)
+    check_kind(kind)
     if kind == "adamw8bit":
         return 2 * (parameters + 4 * -(-parameters // block))
     return parameters * bytes_of(dtype) * (1 if kind == "muon" else _FUSED[kind][0])
@@ -80,8 +80,10 @@ def optimizer_step(
     Raises:
         ValueError: for an unknown kind, an 8-bit step that is not fused, or a muon step without a fitting shape.
     """
-    check_counts(parameters=parameters, tensors=tensors, block=block)
-    _check_kind(kind)
+    parameters, tensors, block = check_counts(parameters=parameters, tensors=tensors, block=block)
+    check_kind(kind)
+    shape = None if shape is None else _whole_shape(shape)
+    fused = check_flag("fused", fused)
     if kind == "muon":
         return _muon(parameters, shape, dtype)
     s = bytes_of(dtype)
@@ -105,7 +107,7 @@ def newton_schulz(rows: int, cols: int, *, steps: int = 5, dtype: str = "bf16") 
     Bytes: each product reads its operands, X and A once where they are both, and writes its result:
     steps s (3 mn + 4 m^2), three kernels a step. Source: Jordan et al. 2024.
     """
-    check_counts(rows=rows, cols=cols, steps=steps)
+    rows, cols, steps = check_counts(rows=rows, cols=cols, steps=steps)
     m, n, s = min(rows, cols), max(rows, cols), bytes_of(dtype)
     flops = 4 * m * m * n + 2 * m**3
     read = s * (m * n + m * m + m * m + m * n)  # X; A; B, X
@@ -122,6 +124,14 @@ def _muon(parameters: int, shape: tuple[int, int] | None, dtype: str) -> Work:
     return update + newton_schulz(*shape) * (parameters // (shape[0] * shape[1]))
 
 
-def _check_kind(kind: str) -> None:
+def _whole_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    if not isinstance(shape, tuple | list) or len(shape) != 2:
+        raise ValueError(f"expected shape=(rows, cols); found {shape!r:.60}")
+    rows, cols = check_counts(rows=shape[0], cols=shape[1])
+    return rows, cols
+
+
+def check_kind(kind: str) -> None:
+    """Refuse what is no optimizer."""
     if kind not in OPTIMIZERS:
         raise ValueError(f"expected an optimizer, one of {', '.join(OPTIMIZERS)}; found {kind!r}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .attention import attended_pairs
-from .work import check_counts
+from .work import check_counts, check_flag
 
 __all__ = ["MODELS", "RECOMPUTE", "Transformer", "flops_per_token", "transformer_params"]
 
@@ -53,17 +53,23 @@ class Transformer:
     tied: bool = True
 
     def __post_init__(self) -> None:
-        check_counts(layers=self.layers, width=self.width, heads=self.heads, vocabulary=self.vocabulary)
+        self._make_whole("layers", "width", "heads", "vocabulary", "context")
+        for name in ("gated", "biases", "tied"):
+            object.__setattr__(self, name, check_flag(name, getattr(self, name)))
         defaults = {"mlp_width": 4 * self.width, "kv_heads": self.heads, "head_dim": self.width // self.heads}
         for name, value in defaults.items():
             if getattr(self, name) == 0:
                 object.__setattr__(self, name, value)
-        check_counts(context=self.context, **{name: getattr(self, name) for name in defaults})
+        self._make_whole(*defaults)
         if self.heads % self.kv_heads:
             raise ValueError(f"expected heads to be a multiple of kv_heads; found {self.heads} and {self.kv_heads}")
         for name, known in {"norm": ("layer", "rms"), "positions": ("learned", "rotary")}.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"expected {name} '{known[0]}' or '{known[1]}'; found {getattr(self, name)!r}")
+
+    def _make_whole(self, *names: str) -> None:
+        for name, value in zip(names, check_counts(**{name: getattr(self, name) for name in names}), strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def parameters(self) -> int:
@@ -107,6 +113,7 @@ def transformer_params(model: Transformer) -> int:
     normalization, the token table V d, the position table T d if learned, the head V d unless tied.
     A GPT has L (12 d^2 + 13 d) + V d + T d + 2 d. Source: Radford et al. 2019 (GPT-2).
     """
+    check_model(model)
     norm = model.width * (2 if model.norm == "layer" else 1)
     biases = sum(o for _, o in model.linears().values()) if model.biases else 0
     block = model.block_weights + biases + 2 * norm
@@ -130,7 +137,10 @@ def flops_per_token(
     Raises:
         ValueError: for an unknown `recompute`, or one other than "none" without training.
     """
+    check_model(model)
+    training = check_flag("training", training)
     check_recompute(recompute, training)
+    (length,) = check_counts(length=length)
     pairs = attended_pairs(length, length, causal=causal)
     attention = 4 * model.query_width * model.layers * pairs / length
     weights = 2 * model.multiplied_weights
@@ -142,7 +152,14 @@ def flops_per_token(
     return (attention + weights) * (3 if training else 1) + again
 
 
+def check_model(model: object) -> None:
+    """Refuse what is no transformer."""
+    if not isinstance(model, Transformer):
+        raise TypeError(f"expected a Transformer, such as costs.MODELS['gpt2']; found {model!r:.60}")
+
+
 def check_recompute(recompute: str, training: bool) -> None:
+    """Refuse what cannot be recomputed."""
     if recompute not in RECOMPUTE:
         raise ValueError(f"expected recompute, one of {', '.join(RECOMPUTE)}; found {recompute!r}")
     if recompute != "none" and not training:

@@ -15,9 +15,9 @@ from rooflab.units import bytes_of
 
 from .attention import attention
 from .operators import elementwise, layer_norm, linear, matmul, reduction, rms_norm
-from .optimizer import optimizer_step
-from .transformer import Transformer, check_recompute
-from .work import Work, check_counts
+from .optimizer import check_kind, optimizer_step
+from .transformer import Transformer, check_model, check_recompute
+from .work import Work, check_counts, check_flag
 
 __all__ = ["PART_CLASS", "transformer_forward", "transformer_parts", "transformer_step"]
 
@@ -99,7 +99,10 @@ def transformer_parts(
     Raises:
         ValueError: for a sequence longer than a learned position table, or an unknown `recompute`.
     """
-    check_counts(batch=batch, length=length)
+    check_model(model)
+    batch, length = check_counts(batch=batch, length=length)
+    training = check_flag("training", training)
+    check_kind(optimizer)
     check_recompute(recompute, training)
     if model.positions == "learned" and length > model.context:
         raise ValueError(f"expected a length of at most the context, {model.context}; found {length}")

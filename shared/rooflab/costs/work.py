@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -32,7 +33,9 @@ class Work:
         name: what it is, for tables and figures.
 
     Raises:
-        ValueError: for a negative or undefined count, or a format that is not in `rooflab.units.FORMATS`.
+        ValueError: for a negative or undefined count, one beyond all floats, or a format that is not in
+            `rooflab.units.FORMATS`.
+        TypeError: for a name that is no text.
     """
 
     flops: float = 0
@@ -44,7 +47,10 @@ class Work:
 
     def __post_init__(self) -> None:
         for field in ("flops", "bytes_read", "bytes_written", "launches"):
-            check_number(field, getattr(self, field))
+            object.__setattr__(self, field, check_number(field, getattr(self, field)))
+        check_number("bytes read and written", self.bytes)
+        if not isinstance(self.name, str):
+            raise TypeError(f"expected the name of the work as text; found {self.name!r:.60}")
         object.__setattr__(self, "dtype", format_name(self.dtype))
 
     @property
@@ -95,25 +101,55 @@ class Work:
         return f"{self.name}: {counts}" if self.name else counts
 
 
-def check_counts(**counts: float) -> None:
-    """Refuse sizes that are not whole numbers of one or more, naming the first wrong one."""
-    for name, value in counts.items():
-        if not (_is_real(value) and value >= 1 and value % 1 == 0):
-            raise ValueError(f"expected {name} to be a whole number of 1 or more; found {value!r}")
+LARGEST = 2**128  # of one size: products of several are floats still
 
 
-def check_number(name: str, value: float, *, positive: bool = False) -> None:
-    """Refuse what is no finite number of zero or more; ``positive``: or is zero.
+def check_counts(*, least: int = 1, **counts: float) -> tuple[int, ...]:
+    """Return sizes as whole numbers of Python, which never overflow as NumPy's do.
 
     Raises:
-        ValueError: with one sentence that names it.
+        ValueError: naming the first that is no whole number of `least` or more.
     """
-    # Not math.isfinite: a count may be a whole number beyond all floats.
+    for name, value in counts.items():
+        if not (_is_real(value) and least <= value < math.inf and value % 1 == 0):
+            raise ValueError(f"expected {name} to be a whole number of {least} or more; found {_shown(value)}")
+        if int(value) > LARGEST:
+            raise ValueError(f"expected {name} to be at most 2^128; found {_shown(value)}")
+    return tuple(int(value) for value in counts.values())
+
+
+def check_number(name: str, value: float, *, positive: bool = False) -> float:
+    """Return a number of Python's, whole where it is of a whole type.
+
+    Raises:
+        ValueError: with one sentence that names it; it is no finite number of zero or more, or with ``positive`` zero.
+    """
     if not (_is_real(value) and value >= 0 and value < math.inf and (value or not positive)):
         wanted = "to be a positive number" if positive else "of zero or more"
-        raise ValueError(f"expected {name} {wanted}; found {value!r}")
+        raise ValueError(f"expected {name} {wanted}; found {_shown(value)}")
+    number = int(value) if isinstance(value, Integral) else float(value)
+    if number > sys.float_info.max:
+        raise ValueError(f"expected {name} to be at most {sys.float_info.max:.2g}; found {_shown(value)}")
+    return number
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return a choice as Python's True or False.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if not (isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")):  # the latter are NumPy's
+        raise TypeError(f"expected {name} to be True or False; found {value!r:.60}")
+    return bool(value)
 
 
 def _is_real(value: object) -> bool:
     """Whether it is a number with an order; of NumPy's too, but a bool is none."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"a whole number of {value.bit_length():,} bits"
+    return f"{value!r:.60}"

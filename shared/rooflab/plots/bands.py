@@ -13,7 +13,7 @@ import numpy as np
 
 from ..units import format_si
 from .charts import legend, positions
-from .given import LeftOut, all_whole, named, numbers, refuse_log
+from .given import LeftOut, all_whole, named, numbers, refuse_log, refuse_map, refuse_title
 from .style import figure, refuse_series, series_style, set_axis
 
 __all__ = ["bands"]
@@ -50,10 +50,12 @@ def bands(
         ticks: a tick at each position and nowhere else.
 
     Raises:
-        ValueError: nothing that can be drawn, or lengths that do not fit.
+        ValueError: nothing that can be drawn, lengths that do not fit, or a lower end above its upper one.
         TypeError: something is no number.
     """
+    refuse_title(title)
     refuse_log(log)
+    refuse_map("ranges", ranges)
     where, left_out = numbers("the positions", xs), LeftOut(log)
     if not len(where) or not ranges:
         raise ValueError("expected at least one range over one position; found none")
@@ -90,6 +92,9 @@ def _ends(label: str, where: np.ndarray, ends: Any, left_out: LeftOut) -> tuple[
     )
     if len(low) != len(high):
         raise ValueError(f"{label!r} has {len(low)} lower and {len(high)} upper ends.")
+    if upside_down := np.flatnonzero(low > high).tolist():
+        i = upside_down[0]
+        raise ValueError(f"expected lower ends of {label!r} below its upper ends; found {low[i]:g} and {high[i]:g}")
     return px, low, high
 
 

@@ -17,7 +17,7 @@ from ..logbook import log_curves
 from ..measurement import Measurement
 from ..records import recorded_curves
 from ..units import format_si
-from .given import LeftOut, all_whole, named, numbers, refuse_log
+from .given import LeftOut, all_whole, named, numbers, refuse_log, refuse_map, refuse_title
 from .style import BOUND, MOST_SERIES, RECORDED, figure, refuse_series, series_style, set_axis
 
 __all__ = ["curves", "legend", "positions", "summary"]
@@ -53,6 +53,12 @@ def positions(label: str, xs: np.ndarray, line: Any) -> tuple[np.ndarray, Any]:
     if len(where) != len(values):
         raise ValueError(f"{label!r} has {len(values)} values for {len(where)} positions.")
     return where, values
+
+
+def _refuse_looks(title: Any, log: Any, marks: Any) -> None:
+    refuse_title(title)
+    refuse_log(log)
+    refuse_map("marks", marks)
 
 
 def _checked(xs: Any, lines: Any, bounds: Any, attribute: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -125,7 +131,7 @@ def curves(
         ValueError: nothing that can be drawn, more series than can be told apart, or lengths that do not fit.
         TypeError: something is no number.
     """
-    refuse_log(log)
+    _refuse_looks(title, log, marks)
     lines, models = _checked(xs, series, bounds, attribute)
     drawn = {label: (where, *_bands(line, attribute, label)) for label, (where, line) in lines.items()}
     if "y" in log and any(end is not None and end <= 0 for end in ylim):

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LeftOut", "all_whole", "named", "numbers", "one_number", "refuse_log", "refuse_rows"]
+__all__ = ["LeftOut", "all_whole", "named", "numbers", "one_number", "refuse_log", "refuse_map", "refuse_rows",
+           "refuse_title"]  # fmt: skip
 
 MOST_ROWS = 60
 
@@ -61,6 +62,18 @@ def numbers(label: object, values: Any) -> np.ndarray:
         shape = f" of shape {tuple(values.shape)}" if hasattr(values, "shape") else ""
         raise TypeError(f"expected a list of numbers for {label!r}; found a {type(values).__name__}{shape}")
     return np.array([one_number(label, value) for value in values], dtype=float)
+
+
+def refuse_title(title: Any) -> None:
+    """Refuse a title that is no text."""
+    if not isinstance(title, str):
+        raise TypeError(f"expected a title that states the message; found {title!r:.60}")
+
+
+def refuse_map(what: str, given: Any) -> None:
+    """Refuse what is no table of labels and values, nor left out."""
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"expected {what} as label and value; found a {type(given).__name__}")
 
 
 def refuse_rows(rows: Any, what: str) -> None:

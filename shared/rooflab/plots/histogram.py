@@ -12,7 +12,7 @@ import numpy as np
 
 from ..measurement import Measurement, quantile
 from ..units import format_si
-from .given import numbers
+from .given import numbers, refuse_title
 from .style import figure, set_axis
 
 __all__ = ["distribution"]
@@ -37,6 +37,7 @@ def distribution(
         ValueError: no times, one that is not finite, no bars, or a clip that is no quantile.
         TypeError: the times are no numbers; of a ``Measurement`` they are its ``times_s``.
     """
+    refuse_title(title)
     if isinstance(times_s, Measurement):
         raise TypeError("expected the times of calls; found a Measurement: pass its times_s")
     samples = numbers("the times", times_s)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..records import recorded, reference, short_name
 from ..roofline import Ceilings, attainable, bound
 from ..units import format_name, format_si
 from .dots import GREY, Dots
-from .given import named
+from .given import named, refuse_title
 from .style import BOUND, RECORDED, figure, series_style, set_axis
 
 __all__ = ["draw_roof", "roofline"]
@@ -92,6 +93,7 @@ def roofline(
         KeyError: the ceilings have no rate for a format.
         TypeError: these are no ceilings, or a point is none.
     """
+    refuse_title(title)
     works, formats = _checked(ceilings, points, formats, span)
     alt = [f"{title.rstrip('.')}. Roofline: {format_si(ceilings.bytes_per_s, 'B/s')}" + ("; " if formats else "")
            + "; ".join(f"{fmt} {format_si(ceilings.rate(fmt), 'FLOP/s')}, ridge "
@@ -133,7 +135,7 @@ def _checked(ceilings: Any, points: Any, formats: Sequence[str] | None, span: An
         raise TypeError(f"expected points as name and Work or Measurement; found a {type(points).__name__}")
     if len(points) > MOST_POINTS:
         raise ValueError(f"expected at most {MOST_POINTS} points, as many as can be named; found {len(points)}")
-    if span is not None and not (len(span) == 2 and 0 < span[0] < span[1] < math.inf):
+    if span is not None and not _is_span(span):
         raise ValueError(f"expected the lower and the upper end of the intensities, above zero; found {span!r}")
     works = {name: _work(name, point) for name, point in points.items()}
     for work in works.values():
@@ -141,6 +143,13 @@ def _checked(ceilings: Any, points: Any, formats: Sequence[str] | None, span: An
     used = dict.fromkeys(work.dtype for work in works.values()) if works else ceilings.flops_per_s
     chosen = [format_name(fmt) for fmt in formats or ()] or [fmt for fmt in used if fmt in ceilings.flops_per_s]
     return works, sorted(chosen, key=ceilings.rate)
+
+
+def _is_span(span: Any) -> bool:
+    """Whether these are the lower and the upper end of a logarithmic axis."""
+    if not isinstance(span, tuple | list) or len(span) != 2 or not all(isinstance(e, Real) for e in span):
+        return False
+    return bool(0 < span[0] < span[1] < 1e300)
 
 
 def _recorded(key: str) -> Any:

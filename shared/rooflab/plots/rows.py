@@ -7,7 +7,7 @@ A product takes longer. Bars of time. copy: 1 ms. product: 3 ms.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ..measurement import Ratio
 from ..units import format_si
 from .charts import legend
-from .given import named, numbers, one_number, refuse_log, refuse_rows
+from .given import named, numbers, one_number, refuse_map, refuse_rows, refuse_title
 from .style import BOUND, MOST_SERIES, figure, series_style, set_axis, title_height
 
 __all__ = ["bars", "intervals"]
@@ -47,6 +47,7 @@ def intervals(
         ValueError: no rows, more than a page holds, or ends in the wrong order.
         TypeError: something is no number.
     """
+    refuse_title(title)
     refuse_rows(rows, "intervals")
     ends = {label: _interval(label, row) for label, row in rows.items()}
     alt = [f"{title.rstrip('.')}."]
@@ -101,11 +102,16 @@ def bars(
         log: draw the value axis logarithmically; a bar of zero or below is then a note at the axis.
 
     Raises:
-        ValueError: no bars, more than a page holds, or none that a logarithmic axis could show.
+        ValueError: no bars, more than a page holds, a bound without its bar, or no bar that a
+            logarithmic axis could show.
         TypeError: something is no number.
     """
+    refuse_title(title)
     refuse_rows(values, "bars")
-    refuse_log("x" if log else "")
+    for what, more in (("bounds", bounds), ("recorded values", recorded), ("marks", marks)):
+        refuse_map(what, more)
+    if strangers := [name for name in bounds or {} if name not in values]:
+        raise ValueError(f"expected bounds of the bars, {_list(values)}; found one of {_list(strangers)}")
     lengths = {name: one_number(name, value) for name, value in values.items()}
     there = {name: one_number(f"recorded: {name}", value) for name, value in (recorded or {}).items()}
     models = {name: one_number(f"model: {name}", value) for name, value in (bounds or {}).items()}
@@ -132,6 +138,10 @@ def bars(
         set_axis(ax.xaxis, label=y, unit=unit, log=log)
         legend(ax)
         ax.figure.alt = " ".join(alt)
+
+
+def _list(names: Iterable[object]) -> str:
+    return ", ".join(map(repr, names))[:80]
 
 
 def _fits(value: float, *, log: bool) -> bool:

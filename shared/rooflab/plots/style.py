@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 from ..display import show_image
 from ..units import format_si
-from .given import named
+from .given import named, refuse_title
 
 __all__ = ["BOUND", "MOST_SERIES", "RECORDED", "figure", "house_style", "png", "refuse_series", "series_style",
            "set_axis", "show", "title_height"]  # fmt: skip
@@ -166,8 +166,7 @@ def figure(
         TypeError: the title is no text.
         ValueError: no panel, or no size.
     """
-    if not isinstance(title, str):
-        raise TypeError(f"expected a title that states the message; found {title!r}")
+    refuse_title(title)
     if isinstance(columns, bool) or not isinstance(columns, int) or not 1 <= columns <= 6:
         raise ValueError(f"expected 1 to 6 panels side by side; found {columns!r}")
     if len(size) != 2 or not all(0.5 <= inches <= 40 for inches in size):
