@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..display import say
 from ..units import format_si
 from .charts import legend, positions
 from .given import LeftOut, all_whole, named, numbers, refuse_log, refuse_map, refuse_title
@@ -78,7 +79,7 @@ def bands(
         legend(ax)
         ax.figure.alt = " ".join(filter(None, [*alt, left_out.sentence()]))
     if sentence := left_out.sentence():
-        print(sentence)
+        say(sentence)
 
 
 def _ends(label: str, where: np.ndarray, ends: Any, left_out: LeftOut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

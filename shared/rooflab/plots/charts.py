@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..display import say_disturbed
+from ..display import say, say_disturbed
 from ..logbook import log_curves
 from ..measurement import Measurement
 from ..records import recorded_curves
@@ -162,7 +162,7 @@ def curves(
         legend(ax)
         ax.figure.alt = " ".join(filter(None, [*alt, left_out.sentence()]))
     if sentence := left_out.sentence():
-        print(sentence)
+        say(sentence)
     say_disturbed(value for _, values in lines.values() for value in values if isinstance(value, Measurement))
 
 
