@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
+import cell_run
 import lab_cells
 import percent
 import variants
@@ -49,7 +50,7 @@ def edit(course, script, old, new):
     (course / script).write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-@pytest.mark.parametrize("module", [build, lab_cells, percent, variants])
+@pytest.mark.parametrize("module", [build, cell_run, lab_cells, percent, variants])
 def test_doctests(module):
     assert doctest.testmod(module).failed == 0
 
