@@ -42,7 +42,10 @@ class Stream(io.StringIO):
 
 def run(source: str, name: str, namespace: dict[str, Any], streams: tuple[Stream, Stream]) -> list[dict[str, Any]]:
     """Run one cell and return its outputs in the form of a notebook."""
-    source = re.sub(r"(?m)^(\s*)[%!]\S.*$", r"\1pass", source)  # magics do nothing here
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        source = re.sub(r"(?m)^(\s*)[%!]\S.*$", r"\1pass", source)  # magics do nothing here
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)  # for inspect.getsource
     outputs: list[dict[str, Any]] = []
     try:

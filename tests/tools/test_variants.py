@@ -51,6 +51,7 @@ def points_of(source, *, before=""):
         ("import os; os._exit(0)", 0),
         ("%matplotlib inline\nassert True", 4),
         ("if True:\n    !ls", 4),
+        ("x = 7\nassert (x\n    %4) == 3", 4),
         ("assert True\nthis is no python", 0),
         ("assert __name__ == '__main__'", 4),
         ("display(1)", 4),
