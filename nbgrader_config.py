@@ -5,8 +5,10 @@ student edition.
 """
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 from nbconvert.preprocessors import TagRemovePreprocessor
 from nbgrader.api import Gradebook
@@ -141,6 +143,10 @@ c.Execute.timeout = 120
 c.Execute.startup_timeout = 120
 # Cells that only show something need not be run for every student; without them a lab is graded several times as fast.
 c.Execute.skip_cells_with_tag = "demo"
+
+# nbgrader calls alembic by its name alone, which is not on the path of a .venv that nobody activated.
+if which("alembic") is None:
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 # The kernels of a checkout that is not installed find the package too; else every student would score zero.
 if find_spec("rooflab") is None:

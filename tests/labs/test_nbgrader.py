@@ -147,6 +147,21 @@ def _get(url):
         return json.load(answer)
 
 
+def test_nbgrader_finds_its_tools_in_an_environment_that_nobody_activated(tmp_path):
+    code = (
+        "import shutil, sys\n"
+        "from traitlets.config.loader import PyFileConfigLoader\n"
+        "assert shutil.which('alembic') is None\n"
+        "PyFileConfigLoader('nbgrader_config.py', path=sys.argv[1]).load_config()\n"
+        "assert shutil.which('alembic') is not None\n"
+    )
+    env = courses.environment(tmp_path) | {"PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, courses.ROOT], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_kernels_find_the_package_of_a_checkout_that_is_not_installed(tmp_path):
     code = (
         "import subprocess, sys\n"
