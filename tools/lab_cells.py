@@ -23,6 +23,7 @@ SOLUTION = "solution"  # tag: only in the instructor edition
 FREE = "free"  # tag: a code cell that the student may change and that is not restored for grading
 DEMO = "demo"  # tag: a cell that only shows something; graders do not run it (a figure for each of 1,000 students)
 _TAGS = {SOLUTION, FREE, DEMO, "hide-input"}
+MOST_POINTS = 1000  # of one cell; a gradebook with an infinite number in it adds up to nothing
 _ROLES = ("exercise", "check", "hidden", "written")
 _NAME = re.compile(r"[a-z][a-z0-9_]*$")
 _HIDDEN_NOTE = "# The grader runs further checks here, on fresh values."
@@ -150,6 +151,8 @@ def _option_problems(options: Mapping[str, object], role: str | None, where: str
     if role in ("check", "hidden", "written"):
         if isinstance(points, bool) or not isinstance(points, int | float) or not points > 0:
             yield f"{where}: {role} cell needs positive points, found points={points!r}."
+        elif points > MOST_POINTS:
+            yield f"{where}: {role} cell has at most {MOST_POINTS} points, found points={points!r}."
     elif points is not None:
         yield f"{where}: points belong on check, hidden and written cells only."
     tags = options.get("tags", [])

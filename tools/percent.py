@@ -13,9 +13,11 @@ on no version.
 from __future__ import annotations
 
 import ast
+import io
 import json
 import posixpath
 import re
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +27,21 @@ __all__ = ["Cell", "SourceError", "for_readers", "parse", "read_source", "syntax
 _MARKER = re.compile(r"# %%(?: (?P<markdown>\[markdown\]))?(?P<rest>(?: .*)?)$")
 _ALMOST_MARKER = re.compile(r"#\s*%%(?![a-zA-Z])")
 _OPTION = re.compile(r'\s+(?P<key>[a-z_]+)=(?P<value>"[^"]*"|\[[^\]]*\]|[-+0-9.eE]+)')
-# The magics that a script holds as comments: "# %pip install x", "# !nvidia-smi", at any indentation.
-_MAGIC = re.compile(r"^(?P<indent>\s*)# (?P<magic>%{1,2}[a-zA-Z]|!\s*[a-zA-Z./~$])")
+# The magics that a script holds as comments, at any indentation: these and no others, so that no remark becomes one.
+_MAGICS = r"(?:%pip install .+|%load_ext [\w.]+|%matplotlib(?: (?:inline|widget))?)"
+_CELL_MAGICS = r"%%time(?:it(?: -.*)?)?"  # in the first line of a cell only
+_HELD = re.compile(rf"\A# (?=(?:{_MAGICS})$)")
+_HELD_FIRST = re.compile(rf"\A# (?=(?:{_CELL_MAGICS})$)")
+_BARE = re.compile(rf"(?m)\A{_CELL_MAGICS}$|^(?P<indent>[ \t]*){_MAGICS}$")
 # Notes to the formatter and the linter, at the end of a line: no reader's business.
-_LINTING = re.compile(r"\s*# (?:fmt: (?:skip|on|off)|noqa(?:: [A-Z0-9, ]+)?)$")
-# A relative link to a notebook; one that leads out has a colon in it.
-_NOTEBOOK_LINK = re.compile(r"(?<!\\)\]\((?P<path>[^)\s:]+\.ipynb)(?:#[^)\s]*)?\)")
-_BARE_MAGIC = re.compile(r"^(?P<indent>\s*)(%{1,2}[a-zA-Z]|!).*")
+_LINTING = re.compile(r"\s*# (?:fmt: (?:skip|on|off)|noqa(?:: [A-Z0-9, ]+)?)\s*$")
+# A relative link to a notebook, or code in which no link is one; a link that leads out has a colon in it.
+_NOTEBOOK_LINK = re.compile(
+    r"""^[ \t>]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*?^[ \t>]*(?P=fence)[`~]*[ \t]*$|.*\Z)
+    |(?<![`\\])(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\n).)+?(?<!`)(?P=ticks)(?!`)
+    |(?<!\\)\]\((?P<path>[^)\s:]+\.ipynb)(?:\#[^)\s]*)?\)""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
 
 
 class SourceError(Exception):
@@ -117,6 +127,8 @@ def with_online_links(source: str, folder: str, files_url: str) -> str:
     """
 
     def both(link: re.Match[str]) -> str:
+        if link["path"] is None:
+            return link[0]
         path = posixpath.normpath(posixpath.join(folder, link["path"]))
         return f"{link[0]} ([online]({files_url}/{path}))"
 
@@ -129,19 +141,64 @@ def for_readers(source: str) -> str:
     >>> for_readers("x = [1,2]  # fmt: skip")
     'x = [1,2]'
     """
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(_LINTING.sub("", row) for row in source.split("\n")))
+    # Magics are no Python, and hold neither strings nor notes.
+    layout = _layout(_BARE.sub(_passed, source))
+    if layout is None:
+        return source
+    rows: list[str] = []
+    for number, row in enumerate(source.split("\n"), 1):
+        at = layout.comments.get(number)
+        told = row if at is None else row[:at] + _LINTING.sub("", row[at:])
+        told = told if number in layout.within else told.rstrip()
+        if told or number in layout.within or not rows or rows[-1] or number - 1 in layout.within:
+            rows.append(told)
+    return "\n".join(rows)
 
 
 def syntax_error(source: str) -> str | None:
     """Say in one clause why ``source`` is no Python (magics aside, ``await`` at top level allowed), or None."""
-    if source.startswith("%%"):
-        return None
-    python = "\n".join(_BARE_MAGIC.sub(r"\g<indent>pass", row) for row in source.split("\n"))
+    told = None
+    for python in (_BARE.sub(_passed, source), source):  # what looks like a magic may be the end of an expression
+        try:
+            compile(python, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+        except SyntaxError as error:
+            told = told or f"{error.msg} in line {error.lineno} of the cell"
+        else:
+            return None
+    return told
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the comments of some Python begin, by row, and which rows end within a string; rows count from 1."""
+
+    comments: Mapping[int, int]
+    within: frozenset[int]
+
+
+def _layout(python: str) -> _Layout | None:
+    """Find comments and strings, or None where this is no Python."""
+    comments: dict[int, int] = {}
+    within: set[int] = set()
+    opened: list[int] = []  # rows where f-strings begin: from Python 3.12 on they come in parts
     try:
-        compile(python, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
-    except SyntaxError as error:
-        return f"{error.msg} in line {error.lineno} of the cell"
-    return None
+        for token in tokenize.generate_tokens(io.StringIO(python).readline):
+            name = tokenize.tok_name[token.type]
+            if name == "COMMENT":
+                comments[token.start[0]] = token.start[1]
+            elif name == "STRING":
+                within.update(range(token.start[0], token.end[0]))
+            elif name.endswith("STRING_START"):
+                opened.append(token.start[0])
+            elif name.endswith("STRING_END"):
+                within.update(range(opened.pop(), token.end[0]))
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    return _Layout(comments, frozenset(within))
+
+
+def _passed(magic: re.Match[str]) -> str:
+    return (magic["indent"] or "") + "pass"
 
 
 def _without_header(rows: list[str]) -> list[str]:
@@ -160,7 +217,7 @@ def _chunks(rows: list[str]) -> Iterator[tuple[int, str | None, list[str]]]:
             yield start, marker, body
             start, marker, body = number, row.rstrip(), []
         else:
-            body.append(row.rstrip())
+            body.append(row)
     yield start, marker, body
 
 
@@ -181,14 +238,25 @@ def _options(rest: str) -> dict[str, object] | None:
 
 def _markdown(body: list[str], name: str, line: int, problems: list[str]) -> str:
     rows = []
-    while body and not body[-1]:
+    while body and not body[-1].strip():
         body = body[:-1]
     for number, row in enumerate(body, line + 1):
-        if row != "#" and not row.startswith("# "):
-            problems.append(f"{name}:{number}: a line of a markdown cell starts with '# ', found {row!r}.")
-        rows.append(row[2:])
+        if row.rstrip() != "#" and not row.startswith("# "):
+            problems.append(f"{name}:{number}: a line of a markdown cell starts with '# ', found {row.rstrip()!r}.")
+        # Two blanks at the end break a line.
+        rows.append(row[2:] if row.endswith("  ") and row[2:].strip() else row[2:].rstrip())
     return "\n".join(rows).strip("\n")
 
 
 def _code(body: list[str]) -> str:
-    return "\n".join(_MAGIC.sub(r"\g<indent>\g<magic>", row) for row in body).strip("\n")
+    layout = _layout("\n".join(body))
+    if layout is None:  # said when the cell is built
+        return "\n".join(body).strip("\n")
+    rows = [row if number in layout.within else row.rstrip() for number, row in enumerate(body, 1)]
+    first = next((number for number, row in enumerate(rows, 1) if row), 0)
+    for number, at in layout.comments.items():
+        row = rows[number - 1]
+        if not row[:at].strip():
+            held = _HELD_FIRST if number == first and not at and _HELD_FIRST.match(row) else _HELD
+            rows[number - 1] = row[:at] + held.sub("", row[at:], count=1)
+    return "\n".join(rows).strip("\n")

@@ -19,31 +19,27 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import json
-import linecache
 import multiprocessing
 import os
 import re
-import signal
 import sys
-import traceback
 import types
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import cell_run
 from build import ROOT, expected_notebooks, sources
 from lab_cells import DEMO, SOLUTION
 from percent import SourceError, parse, read_source, syntax_error
 
 __all__ = ["Lab", "Variant", "complaints", "load", "lost", "read_variant", "score", "score_all"]
 
-CELL_LIMIT_S = 20
 ANSWER_LIMIT_S = 120
 Scores = dict[str, tuple[float, float]]  # grade id -> points, most points
 
@@ -136,13 +132,14 @@ def score(lab: Lab, variant: Variant) -> Scores:
 
     sys.modules["__main__"] = main_module = types.ModuleType("__main__")
     main_module.__dict__["display"] = lambda *values, **options: None
+    streams = cell_run.Stream("stdout"), cell_run.Stream("stderr")
     scores: Scores = {}
     for cell in lab.instructor:
         marks = cell["metadata"].get("nbgrader", {})
         if cell["cell_type"] != "code" or {DEMO, SOLUTION} & set(cell["metadata"].get("tags", [])):
             continue
         source = variant.answers.get(marks["grade_id"], cell["source"]) if marks.get("solution") else cell["source"]
-        outputs = _run(source, f"<{cell['id']}>", main_module.__dict__)
+        outputs = cell_run.run(source, f"<{cell['id']}>", main_module.__dict__, streams)
         done = from_dict({**cell, "source": source, "outputs": outputs})
         if is_grade(done):
             scores[marks["grade_id"]] = determine_grade(done)
@@ -208,52 +205,6 @@ def _score_in_fork(lab: Lab, variant: Variant) -> Scores:
         child.join()
     marks = [cell["metadata"].get("nbgrader", {}) for cell in lab.instructor if cell["cell_type"] == "code"]
     return {mark["grade_id"]: (0.0, float(mark["points"])) for mark in marks if mark.get("grade")}
-
-
-def _run(source: str, name: str, namespace: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run one cell and return its outputs in the form of a notebook."""
-    source = re.sub(r"(?m)^(\s*)[%!]\S.*$", r"\1pass", source)  # magics do nothing here
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)  # for inspect.getsource
-    out, err, outputs = io.StringIO(), io.StringIO(), []
-    try:
-        with redirect_stdout(out), redirect_stderr(err), _as_in_a_kernel():
-            result = _execute(source, name, namespace)
-        if result is not None:
-            data = {"text/plain": repr(result)}
-            outputs = [{"output_type": "execute_result", "execution_count": 1, "data": data, "metadata": {}}]
-    except BaseException as error:  # SystemExit and KeyboardInterrupt end a cell, not the run
-        told = {"ename": type(error).__name__, "evalue": str(error), "traceback": traceback.format_exc().split("\n")}
-        outputs = [{"output_type": "error", **told}]
-    streams = {"stdout": out.getvalue(), "stderr": err.getvalue()}
-    return [{"output_type": "stream", "name": n, "text": text} for n, text in streams.items() if text] + outputs
-
-
-def _execute(source: str, name: str, namespace: dict[str, Any]) -> object:
-    tree = ast.parse(source, name)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, name, "exec"), namespace)
-    return eval(compile(ast.Expression(last.value), name, "eval"), namespace) if isinstance(last, ast.Expr) else None
-
-
-@contextmanager
-def _as_in_a_kernel() -> Iterator[None]:
-    """Show warnings on stderr, where nbgrader takes them for failures, and stop a cell that takes too long."""
-
-    def late(*_: object) -> None:
-        raise TimeoutError(f"no end after {CELL_LIMIT_S} s")
-
-    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, CELL_LIMIT_S)
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = show
-            yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def main(arguments: list[str] | None = None) -> int:

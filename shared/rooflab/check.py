@@ -43,10 +43,25 @@ class _Session:
 
 
 def session(lab: str) -> None:
-    """Say which lab this notebook is, as "series/lab"; passed exercises are noted under this name."""
+    """Say which lab this notebook is, as "series/lab"; passed exercises are noted under this name.
+
+    While nbgrader grades or validates, stderr goes to stdout from here on, also what C code writes and what Python
+    says when it collects garbage: nbgrader gives no points to a cell with anything on stderr.
+    """
     if not isinstance(lab, str) or lab.count("/") != 1:
         raise ValueError(f"expected a lab as 'series/lab', such as 's1_measurement/lab1_timer'; found {lab!r}")
     _Session.lab = lab
+    if os.environ.get("NBGRADER_EXECUTION"):
+        _join_stderr()
+
+
+def _join_stderr() -> None:
+    # A kernel's stream is asked for its name whenever it sends. Renamed, it also serves those who hold it already
+    # (log handlers, progress bars) and file descriptor 2, which the kernel reads into it.
+    if getattr(sys.stderr, "name", None) in ("stderr", "stdout"):
+        sys.stderr.name = "stdout"  # type: ignore[misc]
+    else:
+        sys.stderr = sys.stdout
 
 
 @contextmanager

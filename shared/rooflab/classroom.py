@@ -41,10 +41,33 @@ import os, shutil, sys, threading
 # The pipe closes when the one who asked has ended, also by SIGKILL; kernels watch their parent by themselves.
 threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
 
+from nbclient.exceptions import DeadKernelError
 from nbgrader.apps import NbGrader, NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import Execute
+from traitlets.config.loader import PyFileConfigLoader
 
 series, blank, solved = sys.argv[1:]
+try:  # nbgrader would go on without it
+    config = PyFileConfigLoader("nbgrader_config.py", path=".").load_config()
+    folders = config.CourseDirectory.get("source_directory"), config.CourseDirectory.get("release_directory")
+    wrong = "" if folders == ("solutions", "labs") else "it makes no course of solutions/ and labs/"
+except BaseException as error:
+    wrong = f"{type(error).__name__}: {error}"
+if wrong:
+    sys.exit(f"reason: nbgrader_config.py cannot be used ({wrong}): restore it, with git for example")
+
+preprocess_cell = Execute.preprocess_cell
+def named(self, cell, resources, index):
+    try:
+        return preprocess_cell(self, cell, resources, index)
+    except DeadKernelError:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", cell.get("id", ""))
+        why = "it was killed, as for lack of memory, or the cell ended it"
+        print(f"reason: the kernel died in cell {index + 1} ({name!r}): {why}", flush=True)
+        raise
+Execute.preprocess_cell = named
+
 app = NbGrader()
 app.initialize([])  # reads the course's nbgrader_config.py
 nbgrader = NbGraderAPI(CourseDirectory(parent=app), parent=app)
@@ -226,15 +249,19 @@ def _nbgrader(course: Path, series: str, bar: Progress | None) -> str:
             process.stdin.close()
     if timed_out:
         return f"nbgrader took longer than {_TIMEOUT_S:.0f} s and was stopped"
-    return (
-        ""
-        if process.returncode == 0
-        else f"nbgrader failed: {_reason(log.read_text(encoding='utf-8', errors='replace'))}"
+    if process.returncode == 0:
+        return ""
+    told = log.read_text(encoding="utf-8", errors="replace")
+    edition = {2: " on the untouched edition", 3: " on the solved edition"}.get(
+        len(re.findall("^step", told, re.M)), ""
     )
+    return f"nbgrader failed{edition}: {_reason(told)}"
 
 
 def _reason(log: str) -> str:
-    """The line of nbgrader's log that says why: the exception of its traceback, else its first error."""
+    """The line of nbgrader's log that says why: ours, else the exception of its traceback, else its first error."""
+    if ours := re.search(r"^reason: (.+)", log, re.M):
+        return ours[1][:300]
     lines = [line.strip() for line in log.splitlines() if line.strip() and "Please see the" not in line]
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*:", line)]
     told = raised[-1:] or [line for line in lines if "ERROR]" in line] or lines[-1:] or ["it said nothing"]

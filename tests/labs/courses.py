@@ -60,9 +60,9 @@ class Course:
         """Run ``code`` in a process of its own; returns what it prints."""
         return self._run([sys.executable, "-c", code, *arguments], **variables)
 
-    def nbgrader(self, *arguments):
-        """Run one nbgrader command, which has to succeed; returns its log."""
-        return self._run([sys.executable, "-m", "nbgrader", *arguments])
+    def nbgrader(self, *arguments, fails=False):
+        """Run one nbgrader command, which has to succeed (or to fail); returns its log."""
+        return self._run([sys.executable, "-m", "nbgrader", *arguments], fails=fails)
 
     def submit(self, student, script, answers):
         """Hand in the student edition of ``script``, with the source of some solution cells replaced."""
@@ -80,10 +80,12 @@ class Course:
         """Return {student: {notebook: {grade id: [points, most, whether a person has to look]}}} of the gradebook."""
         return json.loads(self.python(_GRADES, assignment).splitlines()[-1])
 
-    def _run(self, command, **variables):
+    def _run(self, command, *, fails=False, **variables):
         env = environment(self.home) | variables
         done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, f"{command} failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        assert (done.returncode != 0) is fails, (
+            f"{command} ended with {done.returncode}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        )
         return done.stdout + done.stderr if "-m" in command else done.stdout
 
 

@@ -38,6 +38,9 @@ def _hand_in(course, script, lab):
     every = {v.name: v for v in variants.variants_of(lab, course.root / "tests" / "labs" / lab.name)}
     wrong = next(variant for variant in every.values() if variant.target)
     students = {"blank": {}, "solved": lab.exercises, "wrong": lab.exercises | wrong.answers}
+    names = {"blank": "blank", "solved": "solved", "wrong": wrong.name}
+    if noisy := every.get("right_noisy"):
+        students["noisy"], names["noisy"] = lab.exercises | noisy.answers, noisy.name
     written = {
         mark["grade_id"]: "An answer."
         for cell in lab.instructor
@@ -45,7 +48,7 @@ def _hand_in(course, script, lab):
     }
     for student, answers in students.items():
         course.submit(student, script, answers | (written if student != "blank" else {}))
-    return {"blank": "blank", "solved": "solved", "wrong": wrong.name}, set(written)
+    return names, set(written)
 
 
 def test_generate_assignment_writes_the_bytes_of_the_generator(graded):
@@ -72,6 +75,18 @@ def test_autograde_gives_the_points_of_the_fast_scorer(graded, scores_of):
             # An untouched answer in words is 0; any other waits for a person.
             assert {seen[grade][0] for grade in written} == {0 if student == "blank" else None}
             assert {seen[grade][2] for grade in written} == {student != "blank"}
+
+
+def test_a_right_answer_may_write_to_stderr(graded):
+    course, assignment, _, _, handed_in = graded
+    grades = course.grades(assignment)
+    for script, (names, written) in handed_in.items():
+        if "noisy" not in names:
+            pytest.skip(f"{script.stem} keeps no right_noisy.py; the demo course does")
+        seen = grades["noisy"][script.stem]
+        assert {grade: told[0] for grade, told in seen.items() if grade not in written} == {
+            grade: told[1] for grade, told in seen.items() if grade not in written
+        }
 
 
 def test_feedback_shows_expected_found_and_hint(graded):
@@ -104,7 +119,7 @@ def test_formgrader_lists_the_assignment(graded):
         assert listed["status"] in ("draft", "released")
         assert listed["source_path"] == f"solutions/{assignment}"
         assert listed["release_path"] == f"labs/{assignment}"
-        assert listed["num_submissions"] == 3
+        assert listed["num_submissions"] == len(next(iter(handed_in.values()))[0])
         assert {n["name"] for n in _get(f"{url}formgrader/api/notebooks/{assignment}")} == {s.stem for s in handed_in}
     finally:
         server.terminate()
@@ -130,6 +145,21 @@ def _get(url):
     request = urllib.request.Request(url, headers={"Authorization": "token secret"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
+
+
+def test_nbgrader_finds_its_tools_in_an_environment_that_nobody_activated(tmp_path):
+    code = (
+        "import shutil, sys\n"
+        "from traitlets.config.loader import PyFileConfigLoader\n"
+        "assert shutil.which('alembic') is None\n"
+        "PyFileConfigLoader('nbgrader_config.py', path=sys.argv[1]).load_config()\n"
+        "assert shutil.which('alembic') is not None\n"
+    )
+    env = courses.environment(tmp_path) | {"PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, courses.ROOT], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_kernels_find_the_package_of_a_checkout_that_is_not_installed(tmp_path):

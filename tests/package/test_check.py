@@ -1,3 +1,4 @@
+import io
 import math
 import sys
 import warnings
@@ -470,6 +471,30 @@ def test_a_warning_inside_an_exercise_goes_to_stdout(capsys):
     seen = capsys.readouterr()
     assert seen.err == ""
     assert "overflow" in seen.out
+
+
+class KernelStream(io.StringIO):
+    name = "stderr"
+
+
+@pytest.mark.parametrize("grading", [True, False])
+def test_while_grading_the_stderr_of_a_kernel_goes_to_stdout(monkeypatch, grading):
+    monkeypatch.setattr(sys, "stderr", stream := KernelStream())
+    if grading:
+        monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    else:
+        monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+    for _ in range(2):  # a cell may be run twice
+        check.session("s1_measurement/lab1_timer")
+    assert sys.stderr is stream  # so that those who hold it are served too
+    assert stream.name == ("stdout" if grading else "stderr")
+
+
+def test_while_grading_any_other_stderr_is_stdout(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    check.session("s1_measurement/lab1_timer")
+    assert sys.stderr is sys.stdout
 
 
 @pytest.mark.parametrize("lab", ["lab1_timer", 3, "a/b/c"])

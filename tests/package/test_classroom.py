@@ -89,6 +89,36 @@ def test_what_nbgrader_cannot_grade_is_told_in_one_line(book_folder, lab):
     assert grading.blank.exercises == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1/0", "(ZeroDivisionError: division by zero)"),
+        ("import sys\nsys.exit(3)", "(SystemExit: 3)"),
+        ("import os\nos.exit()", "(AttributeError: module 'os' has no attribute 'exit')"),
+        ("", "(it makes no course of solutions/ and labs/)"),
+    ],
+)
+def test_a_configuration_that_does_not_run_says_so(book_folder, lab, text, told):
+    (book_folder / "nbgrader_config.py").write_text(text)
+    grading = grade_lab(book_folder, lab, progress=False)
+    assert not grading.ok
+    assert grading.error == (
+        f"nbgrader failed: nbgrader_config.py cannot be used {told}: restore it, with git for example"
+    )
+
+
+def test_a_kernel_that_dies_is_told_with_its_cell_and_edition(book_folder, lab):
+    text = lab.solution.read_text(encoding="utf-8")
+    dies = text.replace("return float(np.median(times_s))", "__import__('os')._exit(1)")
+    assert dies != text
+    lab.solution.write_text(dies, encoding="utf-8")
+    grading = grade_lab(book_folder, lab, progress=False)
+    assert grading.error == (
+        "nbgrader failed on the solved edition: the kernel died in cell 6 ('middle-check-1'): "
+        "it was killed, as for lack of memory, or the cell ended it"
+    )
+
+
 VALIDATE = """
 import json, logging, sys, types
 from nbgrader.server_extensions.validate_assignment.handlers import ValidateAssignmentHandler as Handler
@@ -159,6 +189,7 @@ def test_a_lab_without_points_is_not_ok():
         ("[INFO] a\nTraceback\n  File x\nsqlite3.DataError: no\n[ERROR] Please see the log", "sqlite3.DataError: no"),
         ("[X | ERROR] no assignment\n[X | INFO] bye", "[X | ERROR] no assignment"),
         ("last words", "last words"),
+        ("reason: told\nsqlite3.DataError: no", "told"),
         ("", "it said nothing"),
     ],
 )  # fmt: skip

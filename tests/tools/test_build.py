@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
+import cell_run
 import lab_cells
 import percent
 import variants
@@ -49,7 +50,7 @@ def edit(course, script, old, new):
     (course / script).write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-@pytest.mark.parametrize("module", [build, lab_cells, percent, variants])
+@pytest.mark.parametrize("module", [build, cell_run, lab_cells, percent, variants])
 def test_doctests(module):
     assert doctest.testmod(module).failed == 0
 
@@ -147,9 +148,25 @@ def test_a_link_to_a_notebook_works_beside_it_and_elsewhere(course, script, link
         assert first.startswith(f"[there]({link}) ([online]({files}/{online})),")
 
 
-@pytest.mark.parametrize("source", ["[a](https://host/x.ipynb)", "[a](x.md)", "x.ipynb", "a](x y.ipynb)"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "[a](https://host/x.ipynb)", "[a](x.md)", "x.ipynb", "a](x y.ipynb)", "write `[a](x.ipynb)`",
+        "```\n[a](x.ipynb)\n```", "~~~md\n[a](x.ipynb)\n```\n[a](x.ipynb)\n~~~", "* so:\n  ```\n  [a](x.ipynb)\n  ```",
+        "``[a](x.ipynb) ` b``", "```\n[a](x.ipynb)",
+    ],
+)  # fmt: skip
 def test_other_links_stay_as_they_are(source):
     assert percent.with_online_links(source, "chapters", "https://host") == source
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["[`a`](x.ipynb)", "a ` b [a](x.ipynb)\n\n`", "```\nx\n```\n[a](x.ipynb)\n```\ny\n```", "`x` [a](x.ipynb) `y`"],
+)
+def test_a_link_beside_code_gets_its_twin(source):
+    told = "(x.ipynb) ([online](https://host/chapters/x.ipynb))"
+    assert percent.with_online_links(source, "chapters", "https://host") == source.replace("(x.ipynb)", told)
 
 
 def test_the_student_edition_holds_stubs_and_no_solution(course):
@@ -397,6 +414,8 @@ def test_the_smallest_lab_has_no_problems():
         (EXERCISE + CHECKS.replace("points=1", "points=0"), "check cell needs positive points, found points=0."),
         (EXERCISE + CHECKS.replace("points=1", "points=-2"), "needs positive points, found points=-2."),
         (EXERCISE + CHECKS.replace(" points=1", ""), "needs positive points, found points=None."),
+        (EXERCISE + CHECKS.replace("points=1", "points=1e999"), "at most 1000 points, found points=inf."),
+        (EXERCISE + CHECKS.replace("points=1", "points=1001"), "at most 1000 points, found points=1001."),
         (EXERCISE + CHECKS.replace("points=1", 'points="1"'), "needs positive points, found points='1'."),
         ('# %% exercise="f" points=3\n', "points belong on check, hidden and written cells only."),
         ('# %% exercise="f" check="f"\n', "a cell has one of exercise, check, hidden, written, found several."),
@@ -443,9 +462,9 @@ def test_labs_without_nbgrader_say_what_to_install(course, monkeypatch):
     ("source", "magic"),
     [
         ("# %pip install x", "%pip install x"),
-        ("if True:\n    # !nvidia-smi\n    pass", "if True:\n    !nvidia-smi\n    pass"),
-        ("# %%timeit\nx = 1", "%%timeit\nx = 1"),
-        ("# copy the rows\n# 100 % of it\n# what?", "# copy the rows\n# 100 % of it\n# what?"),
+        ("if True:\n    # %pip install x\n    pass", "if True:\n    %pip install x\n    pass"),
+        ("# %%timeit -n 3\nx = 1", "%%timeit -n 3\nx = 1"),
+        ("# %load_ext tensorboard\n# %matplotlib inline", "%load_ext tensorboard\n%matplotlib inline"),
     ],
 )
 def test_magics_are_comments_in_the_script(source, magic):
@@ -455,10 +474,56 @@ def test_magics_are_comments_in_the_script(source, magic):
 
 
 @pytest.mark.parametrize(
+    "source",
+    [
+        "# copy the rows\n# 100 % of it\n# what?",
+        "# !important: keep this",
+        "# !ls",
+        "# %load is slow here\nx = 1",
+        "# %load_ext is slow here\n# %matplotlib draws it, slowly\n# %pip is a magic",
+        "x = 1\n# %%timeit\ny = 2",
+        "x = 1  # %pip install x",
+        'x = """\n# %pip install x\n"""',
+        'x = """a\n\n\n\nb  \nc  # noqa\n"""',
+        'x = f"""a\n\n\n{1}\n# %pip install x\n  # fmt: skip\n  """',
+        "x = '# noqa'",
+        "x = 'a\\\n# noqa'",
+        "x = 100\ny = (x\n     %x\n     %y)",
+        "x = (7\n%pip.install)",
+    ],
+)
+def test_a_program_stays_what_it_is(source):
+    [cell] = percent.parse(f"# %%\n{source}\n", "x")
+    assert percent.for_readers(cell.source) == source
+    assert percent.syntax_error(cell.source) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ("x = [1,2]  # fmt: skip", "x = [1,2]"),
+        ("import x  # noqa: F401  \n\n\n\ny = '# noqa'  # noqa", "import x\n\ny = '# noqa'"),
+        ("x = 1  # why  # noqa", "x = 1  # why"),
+        ("# %pip install it's\nx = 1  # noqa", "%pip install it's\nx = 1"),
+        ('x = """\n  \n"""  \n\n\ny = 1', 'x = """\n  \n"""\n\ny = 1'),
+    ],
+)
+def test_what_is_no_business_of_readers_leaves(source, read):
+    [cell] = percent.parse(f"# %%\n{source}\n", "x")
+    assert percent.for_readers(cell.source) == read
+
+
+def test_a_line_break_in_markdown_stays():
+    [cell] = percent.parse("# %% [markdown]\n# one  \n# two \n#  \n# three\n", "x")
+    assert cell.source == "one  \ntwo\n\nthree"
+
+
+@pytest.mark.parametrize(
     ("source", "error"),
     [
         ("await f()", None),
-        ("%%writefile x.py\nthis is no python", None),
+        ("%%time\nx = ", "invalid syntax in line 2 of the cell"),
+        ("!ls", "invalid syntax in line 1 of the cell"),
         ("if True:\n    %pip install x", None),
         ("x = ", "invalid syntax in line 1 of the cell"),
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import cell_run
 import variants
 from percent import SourceError
 
@@ -50,6 +51,7 @@ def points_of(source, *, before=""):
         ("import os; os._exit(0)", 0),
         ("%matplotlib inline\nassert True", 4),
         ("if True:\n    !ls", 4),
+        ("x = 7\nassert (x\n    %4) == 3", 4),
         ("assert True\nthis is no python", 0),
         ("assert __name__ == '__main__'", 4),
         ("display(1)", 4),
@@ -63,6 +65,13 @@ def test_an_error_in_a_cell_above_does_not_stop_the_notebook():
     assert points_of("assert x == 1", before="x = 1\nraise ValueError") == 4
 
 
+def test_after_a_session_stderr_counts_for_nothing(monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    session = "import sys\nfrom rooflab import check\ncheck.session('s1/lab1')"
+    assert points_of("print('fine', file=sys.stderr)", before=session) == 4
+    assert points_of("print('not fine', file=sys.stderr)", before="import sys") == 0
+
+
 def test_a_function_can_be_asked_for_its_source_and_pickled_by_name():
     asks = "import inspect, pickle as p\nassert 'return 7' in inspect.getsource(f)\nassert p.loads(p.dumps(f)) is f"
     assert points_of(asks, before="def f():\n    return 7") == 4
@@ -74,7 +83,7 @@ def test_what_one_answer_breaks_is_whole_for_the_next():
 
 
 def test_an_answer_that_does_not_end_scores_zero(monkeypatch):
-    monkeypatch.setattr(variants, "CELL_LIMIT_S", 0.2)
+    monkeypatch.setattr(cell_run, "CELL_LIMIT_S", 0.2)
     assert points_of("while True: pass") == 0
     monkeypatch.setattr(variants, "ANSWER_LIMIT_S", 1)
     stubborn = "while True:\n    try:\n        while True: pass\n    except TimeoutError: pass"
