@@ -38,7 +38,6 @@ device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
 import math
 import time
 import warnings
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -388,7 +387,7 @@ def parts(batch):
     return costs.mlp_parts(WIDTHS, batch, "fp32", training=True).values()
 
 
-fine = np.unique(np.geomspace(1, 100 * BATCHES[-1], 300).astype(int)).tolist()
+fine = np.unique(np.geomspace(1, BATCHES[-1], 200).astype(int)).tolist()
 free_batch = leaves_plateau(fine, [sequence_time_s(parts(b), fit) for b in fine])
 predict("the eager step takes twice as long as at batch 1 from batch … on", model=free_batch)
 
@@ -405,9 +404,10 @@ by_batch = [measure_all({name: make(b) for name, make in makers.items()}, budget
 steps = {name: [times[name] for times in by_batch] for name in makers}
 measured_batch = leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]])
 report("the eager step takes twice as long as at batch 1 from batch … on", measured_batch)
-host_s, device_only = steps["torch eager"][0].median_s, replace(fit, launch_s=0.0)
-corrected = leaves_plateau(fine, [max(host_s, sequence_time_s(parts(b), device_only)) for b in fine])
-print(f"With the step's own time at batch 1 in place of the launches, the model says batch {corrected:,.0f}.")
+first_s, last_s = (steps["torch eager"][i].median_s for i in (0, -1))
+# An accelerator works beside the host, and the longer of the two decides; a CPU is its own host, and they add up.
+own_knee = BATCHES[-1] * (2 * first_s / last_s if device.is_accelerator else first_s / (last_s - first_s))
+print(f"A plateau and a slope through the step's own first and last time: batch {own_knee:,.0f}.")
 rows = {
     f"batch {b:,}": {"regime, by the model": sequence_regime(parts(b), fit), "model_s": sequence_time_s(parts(b), fit),
                      "eager_s": eager.median_s, "eager / model": eager.median_s / sequence_time_s(parts(b), fit)}
@@ -428,8 +428,11 @@ tables.table(step, columns=["launches", "flops", "bytes"], caption="a step at ba
 # after that, what most of the device's time goes into. The shape of the curves is the model's: flat, then rising with
 # the batch. The lines differ where the model is silent. The eager step starts far above its sum of t₀: our t₀ is the
 # price of one bare call, and a training step pays for the autograd graph, the optimizer's bookkeeping and Python
-# between the kernels as well. If that is why the measured knee lies beyond the model's, then the model must find it
-# once it is told what the host really takes. The printed line makes that experiment.
+# between the kernels as well.
+#
+# Where the measured knee lies far from the model's, is it the model's shape that is wrong, or its constants? The
+# printed line keeps the shape, a plateau and a slope, and takes both from the step itself: from its time at batch 1,
+# and from its time at the largest batch. Does it come nearer? Then the shape was right.
 #
 # `torch.compile` was given the loss. It compiles the loss's forward *and* backward pass, but as two programs. Between
 # them stand autograd and the gradients, after them the optimizer in Python, and before each call a check that the
