@@ -176,7 +176,7 @@ def _draw_recorded(
     for label, other in there.items():
         device, _, line = label.partition(": ")
         twin = line in own
-        name = named(label) if not twin else None if device in named_devices else f"{named(device)} (grey)"
+        name = named(label) if not twin else None if device in named_devices else f"{named(device)}: the same, in grey"
         named_devices |= {device} if twin else set()
         where, values = left_out.of(label, numbers(label, other["x"]), numbers(label, other["y"]))
         marker = series_style((own.index(line) if twin else next(more)) % MOST_SERIES)["marker"]

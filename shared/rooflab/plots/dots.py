@@ -10,9 +10,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from matplotlib.patheffects import withStroke
+
 __all__ = ["GREY", "Dots"]
 
 GREY = "#b0b0b0"
+_HALO = withStroke(linewidth=2.5, foreground="white")  # a number stays legible on a roof
 
 
 class Dots:
@@ -57,7 +60,7 @@ class Dots:
             leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
             ax.annotate(str(number), (x, y), xytext=at, textcoords="offset points", ha="center", va="center",
                         fontsize=8.5, fontweight="bold", color="#777777" if colour == GREY else colour, zorder=5,
-                        arrowprops=leader if math.hypot(*at) > 12 else None)  # fmt: skip
+                        arrowprops=leader if math.hypot(*at) > 12 else None, path_effects=[_HALO])  # fmt: skip
 
     def _room(self, left: float, up: float, place: tuple[float, float], width: float) -> float:
         """How free a place beside a dot is for a number so wide, and the way to it: from 1 on nothing is touched."""
