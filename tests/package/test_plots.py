@@ -171,7 +171,11 @@ class TestCurves:
         monkeypatch.setattr(charts, "recorded_curves", lambda key: there)
         plots.curves([1, 2], {"a": [1e-6, 2e-6], "b": [2e-6, 3e-6]}, title="T", x="x", y="y", key="k")
         ((fig, alt),) = shown
-        assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == ["H200: the same, in grey", "a", "b"]
+        assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == [
+            "H200: the same, in grey",
+            "a",
+            "b",
+        ]
         grey_b, grey_a, a, b = fig.axes[0].lines
         assert (grey_a.get_marker(), grey_b.get_marker()) == (a.get_marker(), b.get_marker())
         assert "H200: a: 3 µs at 1 to 4 µs at 2." in alt
