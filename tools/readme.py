@@ -96,9 +96,11 @@ def hardware(records: Sequence[Mapping[str, Any]]) -> str:
     for name, found in sorted(devices.items()):
         latest = max(found, key=lambda record: record["date"])
         versions = ", ".join(f"{key} {latest['versions'][key]}" for key in _VERSIONS if latest["versions"].get(key))
-        names = sorted({record["unit"].rpartition("/")[2] for record in found})
+        found.sort(key=lambda record: record["unit"])
+        names = dict.fromkeys(record["unit"].rpartition("/")[2] for record in found)
+        commits = dict.fromkeys(record["commit"][:10] for record in found)
         kind = latest["device"]["kind"]
-        rows.append((name, kind, ", ".join(names), latest["date"][:10], versions, latest["commit"][:10]))
+        rows.append((name, kind, ", ".join(names), latest["date"][:10], versions, ", ".join(commits)))
     head = ("device", "kind", "ran", "last on", "versions", "commit")
     return table(head, rows, empty="Nothing is recorded yet: `make record` does it.")
 

@@ -134,13 +134,13 @@ plots.curves(
 )  # fmt: skip
 
 # %% [markdown]
-# (Hollow grey marks, here and in all figures, are the same experiment on another device, whose run was recorded.)
-# Follow the naive line of JAX: it hardly rises. It is not quite flat, for a larger result has to be allocated, among
-# other things. But compare it with the work, which grew by the cube. The waited line is flat only while the matrices
-# are tiny, and then climbs along the slope 3 that 2n³ demands. Between the two lines lies all the work that the naive
-# clock did not see. At the right end of the figure it missed nearly everything.
+# (Grey marks, here and in all figures, are the same experiment on another device, whose run was recorded.) Follow the
+# naive line of JAX: it rises little. It is not flat, for a larger result has to be allocated, among other things. But
+# compare it with the work, which grew by the cube. The waited line is flat only while the matrices are tiny, and then
+# climbs along the slope 3 that 2n³ demands. Between the two lines lies all the work that the naive clock did not see.
+# At the right end of the figure it missed nearly everything.
 #
-# On a GPU torch's naive line is flat too. On a CPU torch computes inside the call, so that its two lines come
+# On a GPU torch's naive line is nearly flat too. On a CPU torch computes inside the call, so that its two lines come
 # together once the work outweighs the wait: the naive clock is right, by luck. (For a tiny product JAX's may meet
 # too: its CPU runtime does not hand so little work to another thread.) A benchmark that is right by luck becomes
 # wrong on the next machine.
@@ -194,11 +194,11 @@ plots.curves(
 # * **Autotuning.** A library may try several kernels for a new shape and keep the fastest.
 # * **Warm-up.** Caches fill, and clocks rise from their idle state.
 #
-# A fixed number of calls to discard fits none of them: one is enough here and twenty are too few there. It takes a
-# rule that looks at the timings. That of `measure` is a cheap one: it discards until two in a row agree within a
-# fifth, ten at most, and leaves the rest to the median. (The lab builds a better one.) It reports the first call
-# *apart*, because that is a cost too. The line above the figure says after how many calls compiling has paid for
-# itself, if it does.
+# A fixed number of calls to discard fits none of them: one is enough for one form, while another still gets faster
+# after several. It takes a rule that looks at the timings. That of `measure` is a cheap one: it discards until two in
+# a row agree within a fifth, ten at most, and leaves the rest to the median. (The lab builds a better one.) It
+# reports the first call *apart*, because that is a cost too. The line above the figure says after how many calls
+# compiling has paid for itself, if it does.
 #
 # **Takeaway.** The first call measures compiling and loading. Report it, but never mix it with the others; and ask
 # after how many calls it pays.
@@ -309,9 +309,9 @@ plots.curves(
 )  # fmt: skip
 
 # %% [markdown]
-# Three numbers, and the model draws a plateau, two slopes and two knees. Where do the points leave it? The plateau of
-# the product does not lie on that of the addition. Our t₀ is an addition's, and a product goes through another
-# library: t₀ belongs to a call, and not only to a device.
+# Three numbers, and the model draws a plateau, two slopes and two knees. Where do the points leave it? The small
+# products do not lie on the plateau of the addition, and may even start below it. Our t₀ is an addition's, and a
+# product goes through another library: t₀ belongs to a call, and not only to a device.
 #
 # Look also at the middle of the elementwise line, between the knee and the largest sizes. On a CPU some points lie
 # *below* the model: faster than the memory. The model may be crude, but nothing should beat a bound. On a large GPU
@@ -402,12 +402,12 @@ show_source(jax_step)
 makers = training_steps(WIDTHS, device)
 by_batch = [measure_all({name: make(b) for name, make in makers.items()}, budget_s=0.4) for b in BATCHES]
 steps = {name: [times[name] for times in by_batch] for name in makers}
-measured_batch = leaves_plateau(BATCHES, [m.median_s for m in steps["torch eager"]])
-report("the eager step takes twice as long as at batch 1 from batch … on", measured_batch)
-first_s, last_s = (steps["torch eager"][i].median_s for i in (0, -1))
+times_s = [m.median_s for m in steps["torch eager"]]
+report("the eager step takes twice as long as at batch 1 from batch … on", leaves_plateau(BATCHES, times_s))
+low_s, last_s, share = min(times_s), times_s[-1], [b / BATCHES[-1] for b in BATCHES]
 # An accelerator works beside the host, and the longer of the two decides; a CPU is its own host, and they add up.
-own_knee = BATCHES[-1] * (2 * first_s / last_s if device.is_accelerator else first_s / (last_s - first_s))
-print(f"A plateau and a slope through the step's own first and last time: batch {own_knee:,.0f}.")
+own = [max(low_s, last_s * x) if device.is_accelerator else low_s + (last_s - low_s) * x for x in share]
+print(f"A plateau and a slope through the step's lowest and last time: batch {leaves_plateau(BATCHES, own):,.0f}.")
 rows = {
     f"batch {b:,}": {"regime, by the model": sequence_regime(parts(b), fit), "model_s": sequence_time_s(parts(b), fit),
                      "eager_s": eager.median_s, "eager / model": eager.median_s / sequence_time_s(parts(b), fit)}
@@ -431,8 +431,9 @@ tables.table(step, columns=["launches", "flops", "bytes"], caption="a step at ba
 # between the kernels as well.
 #
 # Where the measured knee lies far from the model's, is it the model's shape that is wrong, or its constants? The
-# printed line keeps the shape, a plateau and a slope, and takes both from the step itself: from its time at batch 1,
-# and from its time at the largest batch. Does it come nearer? Then the shape was right.
+# printed line keeps the shape, a plateau and a slope, and takes both from the step itself: from its lowest time, and
+# from its time at the largest batch. Does it come nearer? Then most of the gap lay in the constants, and what remains
+# is the shape's.
 #
 # `torch.compile` was given the loss. It compiles the loss's forward *and* backward pass, but as two programs. Between
 # them stand autograd and the gradients, after them the optimizer in Python, and before each call a check that the
@@ -441,12 +442,12 @@ tables.table(step, columns=["launches", "flops", "bytes"], caption="a step at ba
 # step, and Python is called once. It starts lowest: on a CPU even below the model, since its kernels are calls inside
 # one program, while on a GPU each of them is still launched. And it leaves its plateau *earliest*, because there is
 # less overhead to hide in. What separates the three at the largest batch is how well each library's kernels fit these
-# shapes; what separates them from the model there is how far narrow layers stay below a π that was measured at a
-# large square.
+# shapes; and narrow layers, as on a CPU here, stay below a π that was measured at a large square, where wide ones
+# reach the model.
 #
 # Did the model list the right kernels? The table counts those of the eager step, without a clock. FLOPs and bytes
-# agree. The extra launches are autograd's, which starts from a gradient of one, and on a CPU the optimizer's, one for
-# each parameter.
+# agree. The extra launches are autograd's, which starts from a gradient of one, and on a CPU the optimizer's: one for
+# each of four parameters instead of one for all.
 #
 # **Takeaway.** Below its knee a step costs about the same at any batch: the arithmetic units idle. Find the knee
 # before you buy a faster device, which would only idle more.

@@ -4,10 +4,10 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({{ colab_url }})
 # [![Binder](https://mybinder.org/badge_logo.svg)]({{ binder_url }})
 #
-# A kernel runs at 200 GFLOP/s. Is that good? For a matrix product on a large GPU it is a disaster, on a laptop a
-# small wonder, and for some operations it is more than the device can give. A rate means nothing before we know what
-# was possible. This unit draws the line between the possible and the impossible, and puts the operations of deep
-# learning under it.
+# A kernel runs at 200 GFLOP/s. Is that good? For a matrix product on a large GPU it is a disaster, on two cores of a
+# CPU as good as it gets, and for some operations it is more than the device can give. A rate means nothing before we
+# know what was possible. This unit draws the line between the possible and the impossible, and puts the operations of
+# deep learning under it.
 #
 # When this unit is done, we can
 #
@@ -111,11 +111,12 @@ plots.curves(
 )  # fmt: skip
 
 # %% [markdown]
-# The curves rise while the overhead shrinks beside the work, stand high where a cache holds the buffer, and come down
-# to β. (JAX adds in place too: its argument was given away.) At the right end, on a CPU, the copy lies below the
-# addition in place, although both move the same bytes *by our count*. A CPU reads a line of memory before it
-# overwrites part of it (**write-allocate**), so the copy moves three bytes for every two that we count. The addition
-# has read its line anyway.
+# The curves rise while the overhead shrinks beside the work. Where a cache holds the buffer they may stand above β,
+# and at the right end they lie on it or somewhat below: β is the best of several runs and of several ways to move
+# bytes. (JAX adds in place too, for its argument was given away; its program may still be slower.) At the right end,
+# on a CPU, the copy lies below the addition in place, although both move the same bytes *by our count*. A CPU reads a
+# line of memory before it overwrites part of it (**write-allocate**), so the copy moves three bytes for every two
+# that we count. The addition has read its line anyway.
 #
 # For π we multiply matrices, in each format that the device has. On a GPU each product is timed alone, between two
 # events and with flushed caches, as the benchmark in Triton's library does. Products back to back are another
@@ -137,11 +138,13 @@ show_ceilings(roof, device)
 # A ceiling that a measurement breaks through was none, so the roof is raised to the best of the sweeps. (Where a
 # curve bends down at its right end, we suspect the clock again: a product that lasts long has time to heat the chip.)
 #
-# Where there is a datasheet, we usually reach a part of it and not the whole. The peak of a format assumes the boost
-# clock, and a chip at full load lowers its clock to stay within its power. The peak also assumes that every unit
-# works in every cycle, while a real product has edges, and starts and ends. The memory loses a part to refreshing and
-# to turning between reads and writes. From here on, π and β are the *measured* ones: a kernel should be compared with
-# what this device does on its best day, not with a promise.
+# The row *launch* is the t₀ of the first unit: the time of a call with next to no work, here the cheaper of an
+# addition and a product of a handful of numbers. It belongs to a call and to a run, and need not equal what the first
+# unit found. Where there is a datasheet, we usually reach a part of it and not the whole. The peak of a format
+# assumes the boost clock, and a chip at full load lowers its clock to stay within its power. The peak also assumes
+# that every unit works in every cycle, while a real product has edges, and starts and ends. The memory loses a part
+# to refreshing and to turning between reads and writes. From here on, π and β are the *measured* ones: a kernel
+# should be compared with what this device does on its best day, not with a promise.
 #
 # **Takeaway.** Two numbers describe a device. Measure them with work that does nothing else, at sizes that leave
 # overhead and caches behind.
@@ -288,8 +291,10 @@ for name, (function, *arrays) in programs.items():
 tables.table(rows, columns=list(rows["axpy"]))
 
 # %% [markdown]
-# A ratio near 1 leaves nothing to gain. Large ratios are questions. Who is far off on this device, and what do they
-# have in common?
+# A ratio near 1 leaves nothing to gain. (It may lie a little below: β and π were measured at other sizes.) Large
+# ratios are questions. Who is far off on this device, and what do they have in common? (Attention in the figure we
+# leave as a question. On a large GPU the short one is mostly launch, and the long one computes many exponentials
+# beside its products.)
 #
 # **Takeaway.** The roofline turns "how fast?" into "how far below what is possible?", and the distance is a question
 # with an answer.
@@ -306,7 +311,8 @@ tables.table(rows, columns=list(rows["axpy"]))
 # expects no change.
 #
 # **Overhead.** The tiny product lies far below the roof. If the launch is to blame, then many products in *one* call
-# must come at nearly the price of their work alone. We run 256 of them, as a loop and as one batched call.
+# must come at nearly the price of their work, or of one launch, whichever is longer. We run 256 of them, as a loop
+# and as one batched call.
 #
 # **Waste.** A kernel may move more bytes than it uses. Memory is not read by the number. It comes in lines: 64 bytes
 # on most CPUs, sectors of 32 bytes on NVIDIA's GPUs. We add 1 to every eighth number of a buffer. That is an eighth
@@ -361,7 +367,7 @@ tables.table(made, columns=["median_s", "bytes_per_s"], caption=f"the memory's �
 # result can be written, for the layer norm has such a sum too, and falls short as well.
 
 # %%
-buffer = torch.ones(size(cpu=2**25, gpu=2**29), device=device.torch)
+buffer = torch.ones(size(cpu=2**27, gpu=2**29), device=device.torch)
 parts = {"all": buffer, "every eighth": buffer[::8], "the first eighth": buffer[: len(buffer) // 8]}
 every = measure_all({name: lambda part=part: part.add_(1) for name, part in parts.items()}, min_samples=5)
 report("adding 1 to every eighth number takes … times as long as to all", every["every eighth"] / every["all"])
@@ -401,7 +407,7 @@ try:
         traffic[f"every {step}"]["counted_bytes_moved"] = kernel.bytes_moved
 except (ImportError, RuntimeError) as reason:
     print(f"No kernel is counted here. {reason}")
-tables.table(traffic, columns=list(traffic["every 1"]), caption="adding 1 to 8,192 numbers in fp32")
+tables.table(traffic, columns=list(traffic["every 1"]), caption="adding 1 to every k-th of 8,192 numbers in fp32")
 
 # %% [markdown]
 # Up to the width of a sector, every number that we skip is moved all the same. Past it, whole sectors stay untouched
@@ -464,13 +470,13 @@ plots.roofline(roof, moving, key="batches", title="A batch moves the point from 
 # ## Other chips
 #
 # Nothing in the picture is special to this device. Given two rows of a datasheet we can redo it for any chip. The
-# ridge points of the table, in the dense rate of bf16, lie closer together than the rates behind them: who builds
-# faster units must buy faster memory. But units have had the lead, as the H100 beside the A100 shows. The two lines
-# are products of a batch of 16 and of 400 vectors with a square matrix of 8,192 rows. A chip whose bar ends left of a
-# line is bound by arithmetic there, one whose bar reaches past it by bandwidth. A batch of 16 is bound by bandwidth
-# on all of them. A batch of 400 is not so clear: the same program, with the same bytes and the same FLOPs, wants a
-# faster memory on one chip and faster units on another. So "is it memory-bound?" is no question about a program. It
-# is a question about a program and a chip.
+# ridge points of the figure below, in the dense rate of bf16, lie closer together than the rates behind them: who
+# builds faster units must buy faster memory. But units have had the lead, as the H100 beside the A100 shows. The two
+# lines are products of a batch of 16 and of 400 vectors with a square matrix of 8,192 rows. A chip whose bar ends
+# left of a line is bound by arithmetic there, one whose bar reaches past it by bandwidth. A batch of 16 is bound by
+# bandwidth on all of them. A batch of 400 is not so clear: the same program, with the same bytes and the same FLOPs,
+# wants a faster memory on one chip and faster units on another. So "is it memory-bound?" is no question about a
+# program. It is a question about a program and a chip.
 #
 # The table takes all operations of this unit, in bf16 and in the sizes of this device, to every chip of `chips.toml`
 # that has the format. Most of them never change sides, and most for a reason that we know: their intensity does not

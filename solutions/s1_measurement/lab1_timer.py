@@ -491,7 +491,7 @@ ranges = {
 }
 plots.bands(
     counts, ranges, title="The noisier machine needs more samples for the same certainty", ticks=True,
-    x="samples in a run", y="median of a run (middle 95 % of 100 runs)",
+    x="samples in a run", y="median of a run (95 % of runs)",
 )  # fmt: skip
 
 # %% [markdown]
@@ -835,7 +835,7 @@ plots.curves(
 # %% [markdown]
 # The middle of the curve is impossible, so it is not a measurement of the memory. After the first call the buffer
 # sits in the cache. On the left the launch overhead hides the same lie: those points look plausible, and are as
-# wrong.
+# wrong. On the right the share of the cache shrinks slowly: the last point is possible, and still too high.
 #
 # If we want to know what the memory does, the buffer must have left the cache when its turn comes again. So we use
 # several buffers in rotation: 0, 1, ..., $n - 1$, 0, 1, ... A cache does not forget at once. In ours, of $n$ buffers
