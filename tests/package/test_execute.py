@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,26 +16,14 @@ from rooflab.files import OutputError, output_folder, write_atomic
 from rooflab.footprint import Footprint
 from rooflab.progress import Progress, clock_time
 
+from .processes import alive, wait_for
+
 SHARED = Path(module.__file__).resolve().parents[1]
 
 
 def outputs(run, number):
     cells = [cell for cell in run.notebook.cells if cell.cell_type == "code"]
     return "".join(output.get("text", "") for output in cells[number - 1].outputs)
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def test_every_cell_runs_headless_in_the_notebook_s_folder(notebook, tmp_path):

@@ -14,24 +14,12 @@ from rooflab import stopping
 from rooflab.book import open_book
 from rooflab.scratch import remove_stale, scratch_folder
 
+from .processes import alive, wait_for
+
 SHARED = Path(stopping.__file__).resolve().parents[1]
 NOTE_PID = "import os, pathlib, time\npathlib.Path('pid.part').write_text(str(os.getpid()))\n"
 NOTE_PID += "os.rename('pid.part', 'pid')\n"
 STOPPING = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 @pytest.fixture
