@@ -55,10 +55,6 @@ from rooflab import (
 from rooflab.ceilings import matmul_rate, measured_ceilings
 from rooflab.session import show_ceilings
 
-# Used far below, and compiled here, while the memory is empty: a compiler needs about as much as all our arrays.
-fused_chain = torch.compile(lambda x, out: out.copy_(x * torch.sigmoid(x) + 0.5 * x), dynamic=True)
-_ = fused_chain(*torch.ones(2, 64, 64, device=device.torch))
-
 # %%
 FORMATS = [fmt for fmt in ("fp64", "fp32", "tf32", "bf16", "fp8") if device.supports(fmt)]
 BYTES = size(cpu=[4**i for i in range(6, 14)] + [2**27], gpu=[4**i for i in range(7, 17)])  # buffers of the sweep
@@ -197,6 +193,10 @@ predict(f"of these {len(works)} operations, … lie to the right of this device'
 def random(*shape):
     return torch.randn(shape, device=device.torch, dtype=FLOAT["torch"])
 
+
+# Used far below, and compiled here, before there are arrays: a compiler needs about as much memory as all of them.
+fused_chain = torch.compile(lambda x, out: out.copy_(x * torch.sigmoid(x) + 0.5 * x))
+_ = fused_chain(random(N, N), random(N, N))
 
 x, y, gain, bias = random(N, N), random(N, N), random(N), random(N)
 squares = {name: (random(n, n), random(n, n)) for name, n in sides.items()}
