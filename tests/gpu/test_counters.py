@@ -9,8 +9,9 @@ SIDE = 64
 
 
 def _training_step(x):
-    model = torch.nn.Sequential(torch.nn.Linear(SIDE, 2 * SIDE), torch.nn.GELU(), torch.nn.Linear(2 * SIDE, SIDE))
-    model.to(x.device)(x).square().mean().backward()
+    with torch.device(x.device):
+        model = torch.nn.Sequential(torch.nn.Linear(SIDE, 2 * SIDE), torch.nn.GELU(), torch.nn.Linear(2 * SIDE, SIDE))
+    model(x).square().mean().backward()
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,10 @@ def gpu():
     return devices[0]
 
 
+@pytest.mark.parametrize("side", [512, 4096])  # a kernel of XLA's own, and one of cuBLAS
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("loop", ["none", "scan", "scan of a scan", "fori_loop", "checkpoint", "cond"])
-def test_jax_counts_every_turn_of_a_loop(gpu, loop):
+def test_jax_counts_every_turn_of_a_loop(gpu, loop, dtype, side):
     import jax
     import jax.numpy as jnp
 
@@ -63,7 +66,28 @@ def test_jax_counts_every_turn_of_a_loop(gpu, loop):
         "cond": (lambda a: jax.lax.cond(a.sum() > 0, ten, lambda v: v + 1, a), 10),
     }
     function, products = functions[loop]
-    found = count(function, jax.device_put(jnp.ones((512, 512)), gpu))
-    print(f"{loop}: {found.flops / (2 * 512**3):.3f} products of {products}, {found.launches} launches")
-    assert found.flops == pytest.approx(products * 2 * 512**3, rel=1e-2)
+    found = count(function, jax.device_put(jnp.ones((side, side), dtype), gpu))
+    least = products * (2 if loop == "none" else 3) * (2 if dtype == "bfloat16" else 4) * side**2
+    print(f"{loop} {dtype} {side}: {found.flops / (2 * side**3):.3f} products of {products}, "
+          f"{found.bytes / least:.2f} of the least bytes, {found.launches} launches, {found.notes}")  # fmt: skip
+    assert found.flops == pytest.approx(products * 2 * side**3, rel=1e-2)
+    assert found.bytes >= 0.99 * least
     assert found.launches >= min(products, 2)
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_jax_counts_convolutions(gpu, gradient):
+    import jax
+    import jax.numpy as jnp
+
+    from rooflab import count
+
+    x, w = (jax.device_put(jnp.ones(shape), gpu) for shape in ((16, 64, 32, 32), (64, 64, 3, 3)))
+
+    def conv(x, w):
+        return jax.lax.conv(x, w, (1, 1), "SAME")
+
+    function = jax.grad(lambda x, w: (conv(x, w) ** 2).sum(), argnums=(0, 1)) if gradient else conv
+    found, one = count(function, x, w), 2 * (16 * 64 * 32 * 32) * 64 * 9
+    print(f"gradient {gradient}: {found.flops / one:.3f} convolutions, {found.notes}")
+    assert found.flops == pytest.approx((3 if gradient else 1) * one, rel=0.05)  # XLA leaves the padding out

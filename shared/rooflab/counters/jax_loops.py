@@ -20,7 +20,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Computation", "Cost", "Loops", "computations", "cost_of"]
+from .jax_cost import Cost, cost_of, cost_of_part
+from .jax_library import work_of_call
+
+__all__ = ["Computation", "Loops", "computations"]
 
 # Instructions that start no kernel.
 _FREE = frozenset({
@@ -28,7 +31,8 @@ _FREE = frozenset({
     "replica-id", "optimization-barrier", "while", "conditional", "call", "copy-start", "copy-done",
 })  # fmt: skip
 _HEAD = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = .*? (?P<opcode>[a-z][a-z0-9\-]*)\(")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<shape>.*?) (?P<opcode>[a-z][a-z0-9\-]*)\(")
+_TARGET = re.compile(r'custom_call_target="([^"]+)"')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _BRANCHES = re.compile(r"(?:true_computation|false_computation)=%?([\w.\-]+)|branch_computations=\{([^}]*)\}")
 
@@ -38,31 +42,6 @@ UNREACHED = "A loop that XLA runs in the background is counted as one turn."
 NO_ANALYSIS = "This version of JAX does not analyse a loop's body by itself: each loop is counted as one turn."
 
 
-@dataclass(frozen=True)
-class Cost:
-    """FLOPs and bytes of (a part of) a program."""
-
-    flops: float = 0
-    bytes_read: float = 0
-    bytes_written: float = 0
-
-    def plus(self, other: Cost, times: float = 1) -> Cost:
-        """Return this and so many times the other."""
-        return Cost(
-            self.flops + times * other.flops,
-            self.bytes_read + times * other.bytes_read,
-            self.bytes_written + times * other.bytes_written,
-        )
-
-    def dearer(self, other: Cost) -> Cost:
-        """Return the larger of each, as XLA does for the branches of a conditional."""
-        return Cost(
-            max(self.flops, other.flops),
-            max(self.bytes_read, other.bytes_read),
-            max(self.bytes_written, other.bytes_written),
-        )
-
-
 @dataclass
 class Computation:
     """One computation of an HLO module: its kernels, and the computations that its instructions run."""
@@ -70,6 +49,9 @@ class Computation:
     name: str
     is_entry: bool = False
     kernels: tuple[str, ...] = ()
+    fused: tuple[str, ...] = ()  # what its fusions compute, each in one kernel
+    libraries: tuple[Cost, ...] = ()  # the work of library calls that are understood
+    unknown: tuple[str, ...] = ()  # targets of the other custom calls
     loops: tuple[tuple[str, str, int | None], ...] = ()  # body, condition, turns
     calls: tuple[str, ...] = ()
     branches: tuple[tuple[str, ...], ...] = ()
@@ -90,9 +72,10 @@ class Loops:
         self._alone: dict[str, Cost] = {}
         self._seen: set[str] = set()
 
-    def total(self, once: Cost) -> Cost:
-        """Return the cost of the whole program, given what XLA says of it (each body once)."""
-        total = once.plus(self._extra(self.entry.name))
+    def total(self, analysis: Any) -> Cost:
+        """Return the cost of the whole program, given XLA's analysis of it (each body once)."""
+        calls, work = self._libraries(self.entry.name)
+        total = cost_of(analysis, calls).plus(work).plus(self._extra(self.entry.name))
         if any(part.loops and name not in self._seen for name, part in self.parts.items()):
             self.notes.append(UNREACHED)
         return total
@@ -137,53 +120,68 @@ class Loops:
                 extra = extra.plus(dearest).plus(plain, -1)
         return extra
 
+    def _libraries(self, name: str) -> tuple[int, Cost]:
+        """The custom calls in a computation and below it, each loop turned once: their number, and their known work."""
+        part = self.parts[name]
+        calls, work = len(part.libraries) + len(part.unknown), Cost()
+        for each in part.libraries:
+            work = work.plus(each)
+        bodies = [inner for body, condition, _ in part.loops for inner in (body, condition)]
+        for inner in [*bodies, *part.calls, *part.fused]:
+            more, below = self._libraries(inner)
+            calls, work = calls + more, work.plus(below)
+        for branches in part.branches:
+            found = [self._libraries(branch) for branch in branches]
+            calls, dearest = calls + max(more for more, _ in found), Cost()
+            for _, below in found:
+                dearest = dearest.dearer(below)
+            work = work.plus(dearest)
+        return calls, work
+
     def _once(self, name: str) -> Cost:
-        """XLA's analysis of one computation alone."""
+        """XLA's analysis of one computation alone, and its library calls."""
         if name not in self._alone:
             self._alone[name] = self._analyse(name)
         return self._alone[name]
 
     def _analyse(self, name: str) -> Cost:
+        calls, work = self._libraries(name)
         try:
-            from jaxlib import xla_client
-
-            analyse: Any = xla_client._xla.hlo_module_cost_analysis
-            alone = _with_entry(self.module.as_serialized_hlo_module_proto(), name)
-            return cost_of(analyse(self.client, type(self.module).from_serialized_hlo_module_proto(alone)))
-        except (ImportError, AttributeError, KeyError, ValueError, RuntimeError):  # XlaRuntimeError is the last
+            return cost_of_part(self.module, self.client, name, calls).plus(work)
+        except (ImportError, AttributeError, KeyError, ValueError, RuntimeError):
             self.notes.append(NO_ANALYSIS)
             return Cost()
-
-
-def cost_of(analysis: Any) -> Cost:
-    """Return FLOPs and bytes of XLA's cost analysis."""
-    if isinstance(analysis, list | tuple):  # one dict per computation in older versions of JAX
-        analysis = analysis[0] if analysis else {}
-    analysis = analysis or {}
-    written = max(0.0, analysis.get("bytes accessedout{}", 0.0))
-    read = max(0.0, analysis.get("bytes accessed", 0.0) - written)
-    # XLA counts exponentials, logarithms, ... apart from FLOPs; rooflab counts each as one FLOP.
-    return Cost(max(0.0, analysis.get("flops", 0.0)) + max(0.0, analysis.get("transcendentals", 0.0)), read, written)
 
 
 def computations(hlo: str) -> dict[str, Computation]:
     """Return the computations of an HLO module's text by name; their kernels without numbers."""
     parts: dict[str, Computation] = {}
     part: Computation | None = None
+    shapes: dict[str, str] = {}
     for line in hlo.splitlines():
         if part is None:
             if head := _HEAD.match(line):
-                part = parts[head["name"]] = Computation(head["name"], bool(head["entry"]))
+                part, shapes = Computation(head["name"], bool(head["entry"])), {}
+                parts[part.name] = part
         elif line.startswith("}"):
             part = None
         elif found := _INSTRUCTION.match(line):
-            _add(part, found["name"], found["opcode"], line)
+            _add(part, found["name"], found["opcode"], line, shapes)
+            shapes[found["name"]] = found["shape"]
     return parts
 
 
-def _add(part: Computation, name: str, opcode: str, line: str) -> None:
+def _add(part: Computation, name: str, opcode: str, line: str, shapes: dict[str, str]) -> None:
     if opcode not in _FREE:
         part.kernels += (re.sub(r"(\.\d+)+$", "", name),)
+    if opcode == "custom-call":
+        work, target = work_of_call(line, shapes), _TARGET.search(line)
+        if work is None:
+            part.unknown += (target[1] if target else name,)
+        else:
+            part.libraries += (work,)
+    elif opcode == "fusion":
+        part.fused += tuple(re.findall(r"\bcalls=%?([\w.\-]+)", line))
     elif opcode == "while":
         body, condition = (re.search(rf"\b{key}=%?([\w.\-]+)", line) for key in ("body", "condition"))
         if body and condition:
@@ -194,59 +192,3 @@ def _add(part: Computation, name: str, opcode: str, line: str) -> None:
     elif opcode == "conditional":
         names = [one or many for one, many in _BRANCHES.findall(line)]
         part.branches += (tuple(n.strip(" %") for n in ",".join(names).split(",")),)
-
-
-# Numbers of the fields in XLA's protocol buffers (xla/service/hlo.proto), which never change their meaning.
-_MODULE = {"name": 1, "entry_name": 2, "computations": 3, "shape": 4, "entry_id": 6, "stack_frames": 17}
-_PART = {"name": 1, "shape": 4, "id": 5}
-
-
-def _with_entry(proto: bytes, name: str) -> bytes:
-    """Return a serialized HLO module in which another computation is the entry."""
-    fields = list(_fields(proto))
-    for number, value, _ in fields:
-        if number == _MODULE["computations"]:
-            own = {n: (value_, raw) for n, value_, raw in _fields(value) if n in _PART.values()}
-            if own[_PART["name"]][0] == name.encode():
-                break
-    else:
-        raise KeyError(name)
-    same = (_MODULE["name"], _MODULE["computations"], _MODULE["stack_frames"])
-    kept = [raw for number, _, raw in fields if number in same]
-    shape, identity = own[_PART["shape"]][0], own[_PART["id"]][1]
-    kept += [_delimited(_MODULE["entry_name"], name.encode()), _delimited(_MODULE["shape"], shape)]
-    return b"".join([*kept, bytes([_MODULE["entry_id"] << 3]) + identity[1:]])
-
-
-def _delimited(number: int, value: bytes) -> bytes:
-    size, length = b"", len(value)
-    while length > 127:
-        size, length = size + bytes([length & 127 | 128]), length >> 7
-    return bytes([number << 3 | 2]) + size + bytes([length]) + value
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Number, value and raw bytes of each field of a protocol buffer."""
-    place = 0
-    while place < len(data):
-        start = place
-        key, place = _varint(data, place)
-        kind = key & 7
-        if kind == 2:
-            length, place = _varint(data, place)
-        elif kind == 0:
-            length = _varint(data, place)[1] - place
-        else:
-            length = {1: 8, 5: 4}[kind]
-        yield key >> 3, data[place : place + length], data[start : place + length]
-        place += length
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value, shift = 0, 0
-    while True:
-        byte = data[place]
-        value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 128:
-            return value, place

@@ -17,7 +17,8 @@ from typing import Any
 from rooflab.units import format_name
 
 from .counted import Counted, KernelRow
-from .jax_loops import Cost, Loops, computations, cost_of
+from .jax_cost import Cost
+from .jax_loops import Loops, computations
 
 __all__ = ["count_jax", "kernel_names"]
 
@@ -27,8 +28,6 @@ _WRAPPERS = frozenset({"jit", "pjit", "closed_call", "core_call"})
 _PALLAS = "XLA cannot look into a Pallas kernel: its part is what its cost estimate says, if anything."
 _PARTS = "The program is split over {} devices: the numbers are those of one."
 _FOLDED = "XLA may compute with arrays that a {} holds while it compiles: pass them as arguments to have all counted."
-# Library kernels that XLA calls and whose work it does not know; it does know products and convolutions of NVIDIA's.
-_OPAQUE = re.compile(r'custom_call_target="((?!__cublas\$|__cudnn\$conv|__onednn\$matmul)[^"]+)"')
 _MARKERS = ("Sharding", "SPMD", "AllocateBuffer", "xla.sdy", "annotate", "PinTo", "MoveTo")  # no work
 
 
@@ -63,7 +62,7 @@ def count_jax(fn: Callable[..., Any], args: tuple[Any, ...]) -> Counted:
         executable = compiled.runtime_executable()
         module, client = executable.hlo_modules()[0], executable.client
     loops = Loops(compiled.as_text(), module, client)
-    cost = loops.total(cost_of(compiled.cost_analysis()))
+    cost = loops.total(compiled.cost_analysis())
     return _counted(program, cost, compiled, loops)
 
 
@@ -83,7 +82,7 @@ def _counted(program: Any, cost: Cost, compiled: Any, loops: Loops) -> Counted:
         world="jax",
         peak_bytes=peak,
         kernels=tuple(KernelRow(name, times, None, None, None) for name, times in launches.items()),
-        notes=tuple(dict.fromkeys([*loops.notes, *_notes(program, loops.text)])),
+        notes=tuple(dict.fromkeys([*loops.notes, *_notes(program, loops)])),
     )
 
 
@@ -97,17 +96,17 @@ def _compile(program: Any, constants: list[Any], arrays: list[Any]) -> Any:
     return jax.jit(run).lower(constants, *arrays).compile()
 
 
-def _notes(program: Any, hlo: str) -> Iterator[str]:
+def _notes(program: Any, loops: Loops) -> Iterator[str]:
     """Say what XLA's count leaves out, apart from loops."""
     for eqn in _equations(program):
         if eqn.primitive.name == "pallas_call" and not eqn.params.get("interpret"):
             yield _PALLAS
         elif eqn.primitive.name not in _WRAPPERS and any(_held(inner) for inner in _programs(eqn)):
             yield _FOLDED.format(eqn.primitive.name)
-    opaque = sorted(target for target in set(_OPAQUE.findall(hlo)) if not target.startswith(_MARKERS))
-    if opaque:
+    targets = {target for part in loops.parts.values() for target in part.unknown}
+    if opaque := sorted(target for target in targets if not target.startswith(_MARKERS)):
         yield f"XLA does not know what {', '.join(opaque)} does: its FLOPs and bytes are missing."
-    if parts := re.search(r"num_partitions=(\d+)", hlo):
+    if parts := re.search(r"num_partitions=(\d+)", loops.text):
         yield _PARTS.format(parts[1])
 
 
