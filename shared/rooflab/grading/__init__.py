@@ -1,0 +1,1 @@
+"""Grading that is fast, safe and cannot be talked into a grade."""

@@ -1,0 +1,159 @@
+"""How is a submission examined: which cells run where, and what is each check worth?
+
+This runs in the grader's own process, where the instructor's cells and the checks are. The names that the student
+defines are bound to functions of the student's process before each check.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .lab import LabCell, LabNotebook
+from .outcome import CheckResult, Outcome
+from .outputs import error_output, failure_note, of_student, stream_output
+from .rebuild import Plan, Step
+from .remote import StudentError, Unsupported
+from .session import Ran, Session
+
+__all__ = ["examine", "seed_of"]
+
+
+def seed_of(secret: str, lab: str, cell: str) -> int:
+    """Return the seed of a check: the same for all students of a run, and known to nobody who lacks the secret."""
+    return int.from_bytes(hashlib.sha256(f"{secret}/{lab}/{cell}".encode()).digest()[:8], "big")
+
+
+@dataclass
+class _Examiner:
+    lab: LabNotebook
+    session: Session
+    shell: Any
+    secret: str
+    started: float = field(default_factory=time.monotonic)
+    checks: dict[str, CheckResult] = field(default_factory=dict)
+    outputs: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
+    failed: dict[str, Ran] = field(default_factory=dict)  # answers that raised when they were run
+    known: set[str] = field(default_factory=set)
+    place: int = 0  # of the instructor's cells that have run
+
+    def step(self, step: Step) -> None:
+        if step.kind == "check":
+            self.check(self.lab.cell(step.name))
+            return
+        ran = self.session.run(step)
+        if ran.error is not None and step.kind == "solution":
+            self.failed[step.name] = ran
+        if step.kind == "solution":
+            self.known.update(self.lab.cell(step.name).binds)
+        if step.index >= 0:
+            self.outputs[str(step.index)] = tuple(of_student(ran))
+
+    def check(self, cell: LabCell) -> None:
+        self.bind()
+        until = self.lab.cells.index(cell)
+        for own in self.lab.cells[self.place : until]:
+            if own.kind in ("setup", "locked"):
+                self.run(own.source)
+        self.place = max(self.place, until)
+        seed = seed_of(self.secret, self.lab.name, cell.name)
+        _sow(seed)
+        begun = time.monotonic()
+        result, printed = self.run(cell.source)
+        error = result.error_before_exec or result.error_in_exec
+        score, note = (None, "") if error else _worth(result.result, cell.points)
+        outputs = [stream_output(printed)] if printed else []
+        if error is not None:
+            hidden = cell.source != cell.released
+            score, note = _failed(error)
+            note = note or failure_note(error, cell, hidden=hidden)
+            outputs.append(error_output(error, cell))
+        self.checks[cell.name] = CheckResult(score, cell.points, note, time.monotonic() - begun, tuple(outputs))
+
+    def bind(self) -> None:
+        """Let the names of the answers so far stand for what they are in the student's process."""
+        space = self.shell.user_ns
+        try:
+            values: Mapping[str, Any] = self.session.values(sorted(self.known))
+        except StudentError:
+            values = {}
+        for name in self.known:
+            space.pop(name, None)
+        space.update(values)
+
+    def run(self, source: str) -> tuple[Any, str]:
+        from IPython.utils.capture import capture_output
+
+        with capture_output(display=False) as seen:
+            result = self.shell.run_cell(source, store_history=False, silent=False)
+        return result, seen.stdout
+
+
+def examine(lab: LabNotebook, plan: Plan, session: Session, shell: Any, secret: str, level: str = "") -> Outcome:
+    """Run a submission's steps and score its checks.
+
+    Args:
+        lab: the instructor's notebook.
+        plan: what to run.
+        session: the student's process.
+        shell: an IPython shell of the grader's own, with an empty namespace.
+        secret: from which the seeds of the checks follow.
+        level: of the sandbox, to be kept with the result.
+    """
+    examiner = _Examiner(lab, session, shell, secret)
+    session.show = lambda text: print(text, end="")
+    try:
+        for step in plan.steps:
+            examiner.step(step)
+    finally:
+        session.close()
+    return Outcome(
+        lab.name, examiner.checks, examiner.outputs, plan.answers, (*plan.remarks, *_remarks(examiner.failed)),
+        level=level, seconds=time.monotonic() - examiner.started,
+    )  # fmt: skip
+
+
+def _remarks(failed: Mapping[str, Ran]) -> Sequence[str]:
+    told = []
+    for name, ran in failed.items():
+        error = ran.error or {}
+        kind, message = str(error.get("type", ""))[:60], str(error.get("message", ""))[:200]
+        what = message if kind == "StudentError" else f"{kind}: {message}"
+        told.append(f"The cell of {name!r} could not be run: {what}")
+    return told
+
+
+def _sow(seed: int) -> None:
+    from rooflab import check
+
+    check.sow(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed % 2**63)
+
+
+def _worth(value: object, points: float) -> tuple[float | None, str]:
+    """The points of a check that ended: all, or what its last expression says if that is a number."""
+    if isinstance(value, bool | np.bool_):
+        return (points, "") if value else (None, "The check ended in False; a person has to say what that is worth.")
+    if isinstance(value, int | float | np.integer | np.floating):
+        number = float(value)
+        if math.isfinite(number) and 0 <= number <= points:
+            return number, ""
+        return None, f"The check gave {number:g} of {points:g} points; a person has to look."
+    return points, ""
+
+
+def _failed(error: BaseException) -> tuple[float | None, str]:
+    if isinstance(error, Unsupported):
+        return None, f"A person has to look: {error}."
+    return 0.0, ""

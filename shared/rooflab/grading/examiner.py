@@ -1,0 +1,118 @@
+"""The grader's own process that runs checks: it loads everything once, and forks for each submission.
+
+Each submission is examined in a fork, so that nothing that a check does to the process (a module's state, a seed, a
+monkeypatch of an instructor's) is left for the next student, and a check that hangs or crashes is ended from outside.
+It runs no code of a student.
+
+The fork and its keeper (:mod:`rooflab.grading.slot`) exchange messages over a socket of their own:
+
+    job {lab, plan, secret, level, times}                      from the keeper
+    start                                                      <- started, with the socket of a student's process
+    end {reason}                                               <- ended {why}
+    outcome {json}                                             the last word
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+from .channel import Channel, Ended
+from .guest import make_shell
+from .lab import LabNotebook
+from .rebuild import Plan, Step
+from .session import Session, Times
+
+__all__ = ["main", "receive_socket", "send_socket"]
+
+_LIMIT = 2**31
+
+
+def main(arguments: list[str]) -> None:
+    """Fork for each socket that comes over the control socket, whose descriptor is the first argument."""
+    control = socket.socket(fileno=int(arguments[0]))
+    for name in arguments[1:]:
+        with contextlib.suppress(Exception):  # what is missing, the lab's own cell says
+            importlib.import_module(name)
+    shell = make_shell()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keeper decides when to end
+    control.sendall(b"!")
+    while (job := receive_socket(control)) is not None:
+        if os.fork() == 0:
+            control.close()
+            code = 1
+            try:
+                _examine(job, shell)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        job.close()
+
+
+class _Keeper:
+    """The keeper's end as a provider of students' processes."""
+
+    def __init__(self, channel: Channel, sock: socket.socket) -> None:
+        self.channel, self.sock = channel, sock
+
+    def start(self) -> socket.socket:
+        self.channel.send({"kind": "start"})
+        self.sock.setblocking(True)
+        given = receive_socket(self.sock)
+        self.sock.setblocking(False)
+        if given is None:
+            raise Ended("the grader's keeper is gone")
+        return given
+
+    def end(self, reason: str) -> str:
+        self.channel.send({"kind": "end", "reason": reason})
+        head, _ = self.channel.receive(limit=_LIMIT)
+        return str(head.get("why") or "")
+
+
+def _examine(job: socket.socket, shell: Any) -> None:
+    from .examine import examine
+
+    channel = Channel(job)
+    head, _ = channel.receive(limit=_LIMIT)
+    lab = LabNotebook.from_json(head["lab"])
+    plan = Plan(
+        tuple(Step(**step) for step in head["plan"]["steps"]),
+        head["plan"]["answers"],
+        tuple(head["plan"]["remarks"]),
+        tuple(head["plan"]["lacking"]),
+    )
+    session = Session(_Keeper(channel, job), Times(**head["times"]))
+    sys.path[:0] = head["paths"]
+    outcome = examine(lab, plan, session, shell, head["secret"], head["level"])
+    channel.send({"kind": "outcome", "json": outcome.to_json()})
+
+
+def send_socket(control: socket.socket, given: socket.socket) -> None:
+    """Hand a socket over a blocking Unix socket."""
+    socket.send_fds(control, [b"#"], [given.fileno()])
+
+
+def receive_socket(control: socket.socket) -> socket.socket | None:
+    """Return the socket that comes over a blocking Unix socket, or None where the other end has closed."""
+    data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+    if not data or not descriptors:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return None
+    return socket.socket(fileno=descriptors[0])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,236 @@
+"""How is an assignment graded: who handed in, what is done already, what is left, and where do the results go?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .coursefolder import CourseFolder
+from .executors import open_executor, run_all
+from .gradebook import record
+from .graded import graded_notebook
+from .journal import Journal, key_of, write_atomically
+from .lab import LabNotebook
+from .outcome import Outcome
+from .plainnotebook import NotebookError, cells_of, read_bytes
+from .sandbox import Limits
+from .tasks import Task, run_task
+
+__all__ = ["GradingRun", "Options", "StudentResult", "grade_assignment"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to grade; the defaults are those of the command."""
+
+    jobs: int = 2
+    executor: str = "local"
+    limits: Limits = field(default_factory=Limits)
+    level: str = "auto"
+    seed: str | None = None
+    fresh_seed: bool = False
+    again: bool = False
+    students: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StudentResult:
+    """What one student got; `done_before` when it was graded in an earlier run and nothing has changed."""
+
+    student: str
+    outcomes: dict[str, Outcome]
+    labs: dict[str, LabNotebook]
+    done_before: bool = False
+    error: str = ""
+
+    @property
+    def score(self) -> float:
+        """The points that checks gave."""
+        return sum(outcome.score for outcome in self.outcomes.values())
+
+    @property
+    def points(self) -> float:
+        """The points that checks can give."""
+        return sum(check.points for lab in self.labs.values() for check in lab.checks)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return sum(outcome.seconds for outcome in self.outcomes.values())
+
+
+@dataclass
+class GradingRun:
+    """A run over one assignment."""
+
+    assignment: str
+    results: list[StudentResult]
+    seconds: float
+    level: str = ""
+
+
+@dataclass
+class _Handed:
+    """What one student handed in."""
+
+    student: str
+    files: dict[str, bytes] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+
+def grade_assignment(
+    course: CourseFolder,
+    assignment: str,
+    options: Options,
+    *,
+    told: Callable[[StudentResult, int, int], None] = lambda result, done, total: None,
+) -> GradingRun:
+    """Grade what was handed in for an assignment, and write gradebook, `autograded/` and `feedback/`.
+
+    Args:
+        course: the course.
+        assignment: a released assignment.
+        options: how.
+        told: called with each student's result, how many are done, and how many there are.
+
+    Raises:
+        ValueError: there is nothing to grade, or the assignment was not released.
+    """
+    begun = time.monotonic()
+    labs = {lab.name: lab for lab in course.labs(assignment)}
+    students = course.students(assignment)
+    if unknown := sorted(set(options.students) - set(students)):
+        raise ValueError(f"{unknown[0]} has handed in nothing for {assignment}; those who have: {_some(students)}.")
+    students = [student for student in students if not options.students or student in options.students]
+    if not students:
+        raise ValueError(f"Nobody has handed in anything for {assignment}: {course.path('submitted', 'STUDENT', assignment)}.")
+    journal = Journal(course.root, assignment)
+    run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
+    results = []
+    with course.gradebook() as gradebook:
+        for result in run.over(students, gradebook):
+            results.append(result)
+            told(result, len(results), len(students))
+    levels = sorted({outcome.level for result in results for outcome in result.outcomes.values() if outcome.level})
+    return GradingRun(assignment, sorted(results, key=lambda r: r.student), time.monotonic() - begun, ", ".join(levels))
+
+
+@dataclass
+class _Run:
+    course: CourseFolder
+    assignment: str
+    labs: dict[str, LabNotebook]
+    options: Options
+    journal: Journal
+    secret: str
+
+    def over(self, students: Sequence[str], gradebook: Any) -> Iterator[StudentResult]:
+        pending: dict[str, _Handed] = {}
+        ready: list[_Handed] = []
+
+        def tasks() -> Iterator[tuple[tuple[str, str], Task]]:
+            for student in students:
+                handed = self.read(student)
+                todo = [name for name in handed.keys if name not in handed.outcomes]
+                if not todo:
+                    ready.append(handed)
+                    continue
+                pending[student] = handed
+                for name in todo:
+                    yield (student, name), self.task(handed, name)
+
+        options = self.options
+        pool = lambda: open_executor(options.executor, options.jobs)  # noqa: E731
+        for (student, name), told, error in run_all(pool, run_task, tasks(), 2 * options.jobs):
+            handed = pending[student]
+            outcome = Outcome.from_json(told) if error is None else self.failed(name, error)
+            if not outcome.lost:
+                self.journal.keep(student, name, handed.keys[name], outcome)
+            handed.outcomes[name] = outcome
+            if all(name in handed.outcomes for name in handed.keys):
+                del pending[student]
+                yield self.finish(handed, gradebook)
+            while ready:
+                yield self.finish(ready.pop(0), gradebook)
+        while ready:
+            yield self.finish(ready.pop(0), gradebook)
+
+    def read(self, student: str) -> _Handed:
+        """What a student handed in, and what is known of it already."""
+        handed = _Handed(student)
+        folder = self.course.path("submitted", student, self.assignment)
+        for name, lab in self.labs.items():
+            path = folder / f"{name}.ipynb"
+            try:
+                if any(part.is_symlink() for part in (folder, folder.parent, folder.parent.parent)):
+                    raise NotebookError(f"{folder.name} is a link to another place: hand in the folder itself.")
+                if not path.exists() and not path.is_symlink():
+                    raise NotebookError(_absent(path))
+                raw = read_bytes(path)
+            except NotebookError as error:
+                handed.faults[name] = str(error)
+                raw = str(error).encode()
+            handed.files[name] = raw
+            handed.keys[name] = key_of(
+                [raw, lab.to_json(), repr(self.options.limits), self.options.level, self.secret]
+            )
+            if name in handed.faults:
+                handed.outcomes[name] = Outcome(name, failure=handed.faults[name])
+            elif not self.options.again and (kept := self.journal.find(student, name, handed.keys[name])):
+                handed.outcomes[name] = kept
+        return handed
+
+    def task(self, handed: _Handed, name: str) -> Task:
+        files = self.course.path("release", ".", self.assignment)
+        extra = any(path.suffix != ".ipynb" for path in files.rglob("*") if path.is_file())
+        return Task(
+            handed.student, self.labs[name].to_json(), handed.files[name], self.secret, self.options.limits,
+            self.options.level, str(files) if extra else "",
+        )  # fmt: skip
+
+    def failed(self, name: str, error: BaseException) -> Outcome:
+        why = f"The grader's own process failed ({type(error).__name__}: {error}); a person has to look."
+        return Outcome(name, failure=why, lost=True)
+
+    def finish(self, handed: _Handed, gradebook: Any) -> StudentResult:
+        """Write one student's results, unless they are written already."""
+        result = StudentResult(handed.student, handed.outcomes, self.labs)
+        key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
+        if self.journal.recorded(handed.student, key) and not self.options.again:
+            return replace(result, done_before=True)
+        for name, outcome in handed.outcomes.items():
+            try:
+                cells = [] if name in handed.faults else cells_of(handed.files[name])
+            except NotebookError:
+                cells = []
+            text = graded_notebook(self.labs[name], cells, outcome)
+            folder = self.course.path("autograded", handed.student, self.assignment)
+            write_atomically(folder / f"{name}.ipynb", text.encode("utf-8", "replace"), 0o644)
+        self.copy_timestamp(handed.student)
+        stamp = self.course.files.get_existing_timestamp(str(self.course.path("submitted", handed.student, self.assignment)))
+        told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
+        record(gradebook, self.assignment, handed.student, told, stamp)
+        if not any(outcome.lost for outcome in handed.outcomes.values()):
+            self.journal.note_recorded(handed.student, key)
+        return result
+
+    def copy_timestamp(self, student: str) -> None:
+        source = self.course.path("submitted", student, self.assignment) / "timestamp.txt"
+        if source.is_file() and not source.is_symlink():
+            target = self.course.path("autograded", student, self.assignment) / source.name
+            write_atomically(target, source.read_bytes()[:200])
+
+
+def _absent(path: Path) -> str:
+    others = sorted(one.name for one in path.parent.glob("*.ipynb"))
+    there = f" (it has {', '.join(others[:3])}: is that the lab under another name?)" if others else ""
+    return f"No {path.name} was handed in{there}."
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nobody"

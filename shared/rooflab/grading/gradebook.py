@@ -1,0 +1,83 @@
+"""How do results get into nbgrader's gradebook, in its own forms?
+
+One student's results are one transaction. Points that a person gave stay; as nbgrader does, such a grade is flagged for
+review when it is graded again, and so is every answer that only a person can grade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from .lab import LabNotebook
+from .outcome import Outcome
+
+__all__ = ["record", "score_of"]
+
+
+def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
+    """Return the points of a graded cell: of a check, or 0 for an answer in words that was not touched, else None."""
+    cell = lab.cell(name)
+    if cell.kind == "check":
+        if outcome.failure:
+            return None
+        result = outcome.checks.get(name)
+        return 0.0 if result is None else result.score
+    if cell.kind == "task":
+        return None
+    answer = outcome.answers.get(name)
+    return 0.0 if answer is None or answer.strip() == cell.released.strip() else None
+
+
+def record(
+    gradebook: Any,
+    assignment: str,
+    student: str,
+    results: Mapping[str, tuple[LabNotebook, Outcome]],
+    timestamp: datetime | None,
+) -> None:
+    """Write one student's results.
+
+    Args:
+        gradebook: nbgrader's, open.
+        assignment: a released assignment.
+        student: whose; entered when the gradebook does not know them.
+        results: of each notebook the lab and what came of it; a notebook that lacks gets 0.
+        timestamp: when it was handed in, in UTC without a zone, if that is known.
+    """
+    gradebook.update_or_create_student(student)
+    told = {} if timestamp is None else {"timestamp": timestamp}
+    submission = gradebook.update_or_create_submission(assignment, student, **told)
+    for notebook in submission.notebooks:
+        lab, outcome = results.get(notebook.name, (None, None))
+        comments = {} if lab is None or outcome is None else _comments(lab, outcome)
+        for grade in notebook.grades:
+            grade.auto_score = 0.0 if lab is None or outcome is None else score_of(lab, grade.name, outcome)
+            grade.needs_manual_grade = grade.auto_score is None or (grade.manual_score is not None and lab is not None)
+        for comment in notebook.comments:
+            comment.auto_comment = comments.get(comment.name)
+    gradebook.db.commit()
+
+
+def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
+    """A comment on each answer: why its checks failed, or that there is none."""
+    told: dict[str, list[str]] = {}
+    answer = ""
+    for cell in lab.cells:
+        if cell.kind in ("solution", "written", "task"):
+            answer = cell.name
+            told[answer] = []
+        elif cell.kind == "check" and answer and (result := outcome.checks.get(cell.name)) and result.note:
+            told[answer].append(result.note)
+    comments: dict[str, str | None] = {}
+    for name, notes in told.items():
+        cell, given = lab.cell(name), outcome.answers.get(name)
+        untouched = cell.kind != "task" and (given is None or given.strip() == cell.released.strip())
+        lines = ["No response."] if untouched else list(dict.fromkeys(notes))
+        comments[name] = "\n\n".join(lines) or None
+    if told:
+        general = [*filter(None, [outcome.failure]), *outcome.remarks]
+        first = next(iter(told))
+        comments[first] = "\n\n".join([*general, *filter(None, [comments[first]])]) or None
+    return comments

@@ -1,0 +1,77 @@
+"""The notebook of a graded submission, in the form that nbgrader's `autograded/` has.
+
+Cells stand in the student's order. Checks, read-only cells and all marks are the instructor's; answers, and cells
+without a mark, are the student's, with HTML that could run in the reader's browser made harmless.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from .lab import LabCell, LabNotebook
+from .outcome import Outcome
+from .plainnotebook import Cell
+
+__all__ = ["graded_notebook"]
+
+_KERNEL = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def graded_notebook(lab: LabNotebook, cells: Sequence[Cell], outcome: Outcome) -> str:
+    """Return the notebook as JSON, of format 4.5.
+
+    Args:
+        lab: the instructor's notebook.
+        cells: the submission's; empty where it could not be read.
+        outcome: what came of it.
+    """
+    known = {cell.name: cell for cell in lab.cells if cell.name}
+    last = {cell.grade_id: place for place, cell in enumerate(cells) if cell.grade_id in known}
+    made = []
+    for place, cell in enumerate(cells):
+        own = known.get(cell.grade_id)
+        if own is None:
+            made.append(_student(cell, outcome, place))
+        elif last[cell.grade_id] == place:
+            made.append(_marked(own, cell, outcome, place))
+    made += [_marked(own, None, outcome, -1) for name, own in known.items() if name not in last]
+    for number, cell in enumerate(made):
+        cell["id"] = f"cell-{number}"
+    told = {"cells": made, "metadata": _KERNEL, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+
+def _marked(own: LabCell, cell: Cell | None, outcome: Outcome, place: int) -> dict[str, Any]:
+    answered = own.kind in ("solution", "written", "task") and cell is not None
+    source = (cell.source if own.is_code else _harmless(cell.source)) if cell is not None and answered else own.source
+    metadata = {key: value for key, value in (own.metadata or {}).items() if key in ("nbgrader", "tags", "deletable")}
+    if own.kind == "check":
+        outputs = list(outcome.checks[own.name].outputs) if own.name in outcome.checks else []
+    else:
+        outputs = list(outcome.outputs.get(str(place), ()))
+    return _cell(own.cell_type, source, metadata, outputs)
+
+
+def _student(cell: Cell, outcome: Outcome, place: int) -> dict[str, Any]:
+    source = cell.source if cell.cell_type == "code" else _harmless(cell.source)
+    return _cell(cell.cell_type, source, {}, list(outcome.outputs.get(str(place), ())))
+
+
+def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {"cell_type": kind, "metadata": metadata, "source": source.splitlines(keepends=True)}
+    if kind == "code":
+        made |= {"execution_count": None, "outputs": outputs}
+    return made
+
+
+
+
+def _harmless(text: str) -> str:
+    """Markdown without HTML: what opens a tag is written as the sign that it is."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)

@@ -1,0 +1,195 @@
+"""What runs inside of the sandbox: a student's cells, and calls of the student's functions.
+
+Nothing here is trusted by the grader. It runs in the same process as the student's code, which can change all of it;
+what it sends is data. It is told which cells to run and what to call, and knows no check, no solution and no score.
+
+Requests and their answers, each a message of :class:`rooflab.grading.channel.Channel`:
+
+    run {source}                      -> done {error}, value: the outputs of the cell
+    names [name]                      -> done, value: {name: plain data or a handle}
+    call {target}, (args, kwargs)     -> done {error, printed}, value: (result, changed arguments)
+    attribute {target, name}, dunder  -> done {error}, value: what it is
+    (meanwhile) callback {number}, args <- reply {error}, value
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from .channel import Channel, Ended
+from .codec import NotPlain, Refused, pack
+
+__all__ = ["make_shell", "serve"]
+
+_MOST_PRINTED = 20_000
+_LIMIT = 2**31
+_MOST_OBJECTS = 10_000
+_MOST_CHANGED = 8 * 2**20
+# Special methods that a check may use on a student's object.
+_OPERATORS = frozenset({
+    "__len__", "__getitem__", "__setitem__", "__delitem__", "__contains__", "__iter__", "__next__", "__str__", "__repr__",
+    "__call__", "__enter__", "__exit__", "__add__", "__sub__", "__mul__", "__matmul__", "__truediv__", "__neg__", "__eq__",
+})  # fmt: skip
+
+
+def serve(descriptor: int, argument: dict[str, Any]) -> None:
+    """Answer requests until the grader closes the connection."""
+    sys.path[:0] = [str(path) for path in argument.get("paths", ())]
+    guest = _Guest(Channel(socket.socket(fileno=descriptor)))
+    with contextlib.suppress(Ended, Refused):
+        while True:
+            guest.answer()
+
+
+class _Guest:
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.shell = make_shell()
+        self.objects: dict[int, object] = {}
+        self.callbacks = 0
+
+    def answer(self) -> None:
+        head, value = self.channel.receive(limit=_LIMIT, handle=self.thing)
+        kind = head.get("kind")
+        if kind == "run":
+            self.run(str(head["source"]))
+        elif kind == "names":
+            space = self.shell.user_ns
+            self.reply({}, {name: space[name] for name in value if name in space})
+        elif kind == "call":
+            self.call(self.objects[int(head["target"])], *value)
+        elif kind == "attribute":
+            self.attribute(self.objects[int(head["target"])], str(head["name"]))
+
+    def run(self, source: str) -> None:
+        outputs = _Outputs(self.shell)
+        with outputs:
+            result = self.shell.run_cell(source, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        self.reply({"error": _told(error) if error is not None else None}, outputs.collected)
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        before = _bytes_of((args, kwargs))
+        printed, error, result = io.StringIO(), None, None
+        try:
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(sys.stdout):
+                result = function(*args, **kwargs)
+        except BaseException as raised:  # a student's code may raise anything, and it is only told
+            error = _told(raised)
+        changed = None
+        if before is not None and before != _bytes_of((args, kwargs)):
+            changed = (args, kwargs)
+        text = printed.getvalue()
+        cut = text[:_MOST_PRINTED] + ("\n[more was printed]\n" if len(text) > _MOST_PRINTED else "")
+        self.reply({"error": error, "printed": cut}, (result, changed))
+
+    def attribute(self, thing: Any, name: str) -> None:
+        try:
+            if name.startswith("_") and name not in _OPERATORS:
+                raise AttributeError(f"{name} is private")
+            found = getattr(thing, name)
+        except BaseException as raised:
+            self.reply({"error": _told(raised)})
+        else:
+            self.reply({"error": None}, found)
+
+    def reply(self, head: dict[str, Any], value: object = None) -> None:
+        try:
+            self.channel.send({"kind": "done", **head}, value, handle=self.handle)
+        except (NotPlain, ValueError, RecursionError, MemoryError) as error:
+            self.channel.send({"kind": "done", **head, "error": _told(error)})
+
+    def handle(self, thing: object) -> dict[str, Any]:
+        """Keep an object that is no plain data; the grader gets its number and its kind."""
+        if len(self.objects) >= _MOST_OBJECTS:
+            raise NotPlain(thing)
+        number = len(self.objects)
+        self.objects[number] = thing
+        kind = type(thing)
+        return {"~": "handle", "n": number, "callable": callable(thing), "type": f"{kind.__module__}.{kind.__qualname__}"}
+
+    def thing(self, tree: dict[str, Any]) -> Any:
+        """What a handle in a request stands for: an object of this process, or a function of the grader."""
+        if tree.get("mine"):
+            return self.objects[int(tree["n"])]
+        number = int(tree["n"])
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            self.channel.send({"kind": "callback", "number": number}, (args, kwargs), handle=self.handle)
+            head, value = self.channel.receive(limit=_LIMIT, handle=self.thing)
+            if head.get("error"):
+                raise RuntimeError(str(head["error"]))
+            return value
+
+        return function
+
+
+def make_shell() -> Any:
+    """An IPython shell without history, and with the figures of matplotlib as outputs."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    if InteractiveShell.initialized():
+        return InteractiveShell.instance()
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.xmode = "Plain"
+    return InteractiveShell.instance(config=config)
+
+
+class _Outputs:
+    """What a cell prints and shows, in the order in which it does."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell, self.collected = shell, list[dict[str, Any]]()
+
+    def __enter__(self) -> None:
+        from IPython.utils.capture import capture_output
+
+        self.capture = capture_output()
+        self.seen = self.capture.__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        self.capture.__exit__(*raised)
+        for text in filter(None, (self.seen.stdout, self.seen.stderr)):
+            self.collected.append({"text": text[:_MOST_PRINTED]})
+        for shown in self.seen.outputs[:50]:
+            data = {str(kind): part for kind, part in shown.data.items() if isinstance(part, str | bytes)}
+            self.collected.append({"data": data})
+
+
+def _bytes_of(value: object) -> object:
+    """The bytes of arguments, to see whether a call has changed them; None where they are large, or no plain data."""
+    try:
+        tree, blobs = pack(value)
+    except (NotPlain, ValueError, RecursionError):
+        return None
+    return (repr(tree), blobs) if sum(map(len, blobs)) <= _MOST_CHANGED else None
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    """An exception as plain data: its built-in type, its message, and the student's lines of the traceback."""
+    kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
+    try:
+        only = error.args[0] if len(error.args) == 1 else error
+        message = str(only)[:2000]
+    except BaseException:  # the student's own __str__
+        message = ""
+    lines = list(_lines(error))
+    return {"type": type(error).__name__[:100], "builtin": kinds[0], "message": message, "lines": lines[-12:]}
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.startswith(("<ipython-input", "/tmp/ipykernel")) or "ipython-input" in frame.filename:
+            yield f"line {frame.lineno}, in {frame.name}: {(frame.line or '')[:200]}"
+    if isinstance(error, SyntaxError):
+        yield f"line {error.lineno}: {(error.text or '').strip()[:200]}"

@@ -1,0 +1,195 @@
+"""A student's process, as the grader sees it: functions that can be called, and data.
+
+A function of the student stands in the checks as a :class:`rooflab.grading.remote.RemoteFunction`: called with plain data, it sends them to the
+student's process, waits for the answer until its time is over, and returns plain data or raises the student's error as
+an exception of the same built-in type. A process that hangs or dies is replaced by a fresh one, in which the cells are
+run again, so that one exercise never costs the others.
+"""
+
+from __future__ import annotations
+
+import builtins
+import socket
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .channel import Channel, Ended, Late
+from .codec import NotPlain, Refused
+from .rebuild import Step
+from .remote import RemoteFunction, RemoteObject, StudentError, Unsupported, change, identity, raised
+
+__all__ = ["GuestProvider", "Ran", "Session", "Times"]
+
+_LIMIT = 256 * 2**20
+_MOST_CALLBACKS = 100_000
+
+
+class GuestProvider(Protocol):
+    """Whoever starts and ends the student's process."""
+
+    def start(self) -> socket.socket:
+        """Start a fresh process and return the grader's end of the connection."""
+        ...
+
+    def end(self, reason: str) -> str:
+        """End the process; return in a sentence why it ended, if it did so before."""
+        ...
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long one call or cell, and everything together, may take, in seconds."""
+
+    call_s: float = 10.0
+    total_s: float = 60.0
+
+
+@dataclass
+class Ran:
+    """What running a cell of the student's came to."""
+
+    error: dict[str, Any] | None = None
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Session:
+    """The student's process, replaced when it has ended."""
+
+    def __init__(self, provider: GuestProvider, times: Times, show: Callable[[str], None] = lambda text: None) -> None:
+        self.provider, self.times, self.show = provider, times, show
+        self.until = time.monotonic() + times.total_s
+        self.generation = 0
+        self.channel: Channel | None = None
+        self.done: list[Step] = []
+        self.callbacks: dict[int, Callable[..., Any]] = {}
+
+    def run(self, step: Step) -> Ran:
+        """Run one cell in the student's process."""
+        ran = self._run(step)
+        if ran.error is None or ran.error.get("type") not in ("StudentError",):
+            self.done.append(step)  # a cell that hung or ended the process is not run again
+        return ran
+
+    def values(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return what these names stand for in the student's process, without those that it does not know."""
+        wanted = list(names)
+        head, value = self._ask({"kind": "names"}, wanted)
+        return value if type(value) is dict and set(value) <= set(wanted) and not head.get("error") else {}
+
+    def call(self, target: int, generation: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call an object of the student's process; used by RemoteFunction."""
+        self._same(generation)
+        head, value = self._ask({"kind": "call", "target": target}, (args, kwargs))
+        if printed := head.get("printed"):
+            self.show(printed if type(printed) is str else "")
+        if head.get("error"):
+            raise raised(head["error"])
+        if type(value) is not tuple or len(value) != 2:
+            raise StudentError("the answer cannot be read")
+        result, changed = value
+        if type(changed) is tuple and len(changed) == 2:
+            change(args, changed[0])
+            change(kwargs, changed[1])
+        return result
+
+    def attribute(self, target: int, generation: int, name: str) -> Any:
+        """Return an attribute of an object of the student's process."""
+        self._same(generation)
+        head, value = self._ask({"kind": "attribute", "target": target, "name": name})
+        if head.get("error"):
+            raise raised(head["error"])
+        return value
+
+    def close(self) -> None:
+        """End the student's process."""
+        if self.channel is not None:
+            self.channel.close()
+            self.channel = None
+            self.provider.end("graded")
+
+    def _same(self, generation: int) -> None:
+        if generation != self.generation:
+            raise StudentError("the process of this function has ended, and a fresh one has taken its place")
+
+    def _run(self, step: Step) -> Ran:
+        try:
+            head, value = self._ask({"kind": "run", "source": step.source})
+        except StudentError as error:
+            return Ran({"type": "StudentError", "builtin": "RuntimeError", "message": str(error), "lines": []})
+        error = head.get("error")
+        return Ran(error if type(error) is dict else None, value if type(value) is list else [])
+
+    def _ask(self, head: dict[str, Any], value: object = None) -> tuple[dict[str, Any], Any]:
+        """Send a request and return the answer, serving callbacks meanwhile."""
+        channel = self._connected()
+        now = time.monotonic()
+        deadline = min(now + self.times.call_s, self.until)
+        try:
+            try:
+                channel.send(head, value, deadline=deadline, handle=self._handle)
+            except NotPlain as error:
+                raise Unsupported(f"this check hands over an object: {error}") from None
+            for _ in range(_MOST_CALLBACKS):
+                told, answer = channel.receive(limit=_LIMIT, deadline=deadline, handle=self._thing)
+                if told.get("kind") != "callback":
+                    return told, answer
+                self._callback(channel, told, answer, deadline)
+            raise Refused("it called back too often")
+        except Late:
+            limit = self.times.call_s if deadline < self.until else self.times.total_s
+            scope = "for one call" if deadline < self.until else "for everything"
+            self._lost(f"it took longer than the {limit:g} s that are allowed {scope}")
+        except Ended:
+            self._lost("")
+        except Refused as error:
+            self._lost(str(error))
+        raise AssertionError
+
+    def _callback(self, channel: Channel, told: dict[str, Any], answer: Any, deadline: float) -> None:
+        function = self.callbacks.get(told.get("number")) if type(told.get("number")) is int else None
+        if function is None or type(answer) is not tuple or len(answer) != 2:
+            raise Refused("it called back a function that is none of the grader's")
+        try:
+            reply: dict[str, Any] = {"error": None}
+            result = function(*answer[0], **answer[1])
+        except Exception as error:
+            reply, result = {"error": f"{type(error).__name__}: {error}"}, None
+        channel.send({"kind": "reply", **reply}, result, deadline=deadline)
+
+    def _connected(self) -> Channel:
+        if time.monotonic() > self.until:
+            raise StudentError(f"everything together took longer than the {self.times.total_s:g} s that are allowed")
+        if self.channel is None:
+            self.channel = Channel(self.provider.start())
+            self.generation += 1
+            for step in self.done:
+                self._run(step)
+        return self.channel
+
+    def _lost(self, why: str) -> None:
+        """Raise why the process is of no use any more; the next request gets a fresh one."""
+        assert self.channel is not None
+        self.channel.close()
+        self.channel = None
+        found = self.provider.end(why or "its connection was closed")
+        raise StudentError(why or found or "it ended its process") from None
+
+    def _handle(self, thing: object) -> dict[str, Any] | None:
+        if isinstance(thing, RemoteObject):
+            number, generation = identity(thing)
+            self._same(generation)
+            return {"~": "handle", "n": number, "mine": True}
+        if callable(thing) and not isinstance(thing, type):
+            number = len(self.callbacks)
+            self.callbacks[number] = thing
+            return {"~": "handle", "n": number, "mine": False}
+        return None
+
+    def _thing(self, tree: dict[str, Any]) -> RemoteObject:
+        number, kind = tree.get("n"), tree.get("type")
+        if type(number) is not int or type(kind) is not str:
+            raise Refused("an answer names an object that is none")
+        made = RemoteFunction if tree.get("callable") is True else RemoteObject
+        return made(self, number, self.generation, kind[:100])

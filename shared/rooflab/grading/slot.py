@@ -1,0 +1,182 @@
+"""Who looks after one submission at a time: a process that examines, and a sandbox for the student's code.
+
+A slot starts both once and keeps them. For each submission it asks the examiner for a fork, hands it the plan, gives it
+fresh processes of the sandbox when it asks for them, and ends whatever takes too long. Whatever happens, it returns an
+outcome: a class is never stopped by one of its submissions.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .channel import Channel, Ended, Late
+from .codec import Refused
+from .examiner import send_socket
+from .lab import LabNotebook
+from .outcome import Outcome
+from .rebuild import Plan
+from .sandbox import Guest, Limits, Sandbox
+
+__all__ = ["Slot"]
+
+_LIMIT = 2**31
+_GRACE_S = 10.0  # for the checks' own work, beyond the student's time
+_LOOK_S = 0.05
+# Set before numpy, torch and others are loaded: a process that has used several threads cannot be forked safely.
+_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+_ENVIRONMENT = {
+    **_ONE_THREAD, "NBGRADER_EXECUTION": "autograde", "ROOFLAB_HEADLESS": "1", "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}  # fmt: skip
+
+
+class Slot:
+    """One examiner and one sandbox, for one notebook of one assignment; a context manager.
+
+    Args:
+        lab: the instructor's notebook.
+        limits: of the student's process.
+        level: of the sandbox ("auto", or one of its levels).
+        folder: files that the assignment hands out, readable for both; may be None.
+        private: a folder of the grader's own, for what the two have to write.
+    """
+
+    def __init__(
+        self, lab: LabNotebook, limits: Limits, *, level: str = "auto", folder: Path | None = None, private: Path
+    ) -> None:
+        self.lab, self.limits, self.folder = lab, limits, folder
+        self.private = Path(tempfile.mkdtemp(prefix="slot-", dir=private))
+        modules = lab.imported()
+        self._examiner: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._modules = modules
+        self.sandbox = Sandbox(
+            limits,
+            modules=("rooflab.grading.guest", "rooflab.grading.warm", *modules),
+            entry="rooflab.grading.guest:serve",
+            read_only=(folder,) if folder else (),
+            environment={**_ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
+            level=level,
+            folder=self.private,
+        )
+        self.sandbox.__enter__()
+
+    def __enter__(self) -> Slot:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    @property
+    def level(self) -> str:
+        """The level of the sandbox."""
+        return self.sandbox.level
+
+    def examine(self, plan: Plan, secret: str) -> Outcome:
+        """Grade one submission; never raises for anything that it does."""
+        begun = time.monotonic()
+        try:
+            return self._examine(plan, secret)
+        except (Ended, Late, Refused, OSError) as error:
+            self._stop_examiner()
+            why = f"The grader itself failed on this submission ({type(error).__name__}: {error}); a person has to look."
+            return Outcome(self.lab.name, answers=plan.answers, failure=why, lost=True, seconds=time.monotonic() - begun)
+
+    def close(self) -> None:
+        """End both processes."""
+        self._stop_examiner()
+        self.sandbox.__exit__(None, None, None)
+
+    def _examine(self, plan: Plan, secret: str) -> Outcome:
+        mine, theirs = socket.socketpair()
+        with mine:
+            with theirs:
+                send_socket(self._started(), theirs)
+            channel = Channel(mine)
+            times = {"call_s": self.limits.call_s, "total_s": self.limits.total_s}
+            channel.send({
+                "kind": "job", "lab": self.lab.to_json(), "plan": asdict(plan), "secret": secret, "level": self.level,
+                "times": times, "paths": [str(self.folder)] if self.folder else [],
+            })  # fmt: skip
+            return self._serve(mine, channel, time.monotonic() + self.limits.total_s + _GRACE_S)
+
+    def _serve(self, mine: socket.socket, channel: Channel, deadline: float) -> Outcome:
+        guest: Guest | None = None
+        try:
+            while True:
+                if not select.select([mine], [], [], _LOOK_S)[0]:
+                    if guest is not None and guest.over_memory():
+                        guest.kill("it used more memory than is allowed")
+                    if time.monotonic() > deadline:
+                        raise Late("a check did not end")
+                    continue
+                head, _ = channel.receive(limit=_LIMIT, deadline=deadline)
+                if head["kind"] == "outcome":
+                    return Outcome.from_json(head["json"])
+                why = ""
+                if guest is not None:
+                    why = guest.wait(0.2) or ""
+                    guest.__exit__(None, None, None)
+                    guest = None
+                if head["kind"] == "start":
+                    guest = self.sandbox.start({"paths": [str(self.folder)] if self.folder else []})
+                    mine.setblocking(True)
+                    send_socket(mine, guest.channel)
+                    mine.setblocking(False)
+                    guest.channel.close()
+                else:
+                    channel.send({"kind": "ended", "why": why})
+        finally:
+            if guest is not None:
+                guest.__exit__(None, None, None)
+
+    def _started(self) -> socket.socket:
+        """The control socket of the examiner, which is started when it is not there."""
+        if self._examiner is not None and self._examiner.poll() is None and self._control is not None:
+            return self._control
+        self._stop_examiner()
+        mine, theirs = socket.socketpair()
+        package = str(Path(__file__).resolve().parents[2])
+        paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
+        environment = {**os.environ, **_ENVIRONMENT, "MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
+        with theirs:
+            self._examiner = subprocess.Popen(
+                [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno()), *self._modules],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=(self.private / "examiner.log").open("ab"),
+                cwd=self.private,
+                env=environment,
+                start_new_session=True,
+            )
+        mine.settimeout(300)
+        if mine.recv(1) != b"!":
+            told = (self.private / "examiner.log").read_text(errors="replace").strip().splitlines()
+            raise Ended(f"the examiner does not start: {told[-1] if told else 'it said nothing'}")
+        mine.settimeout(None)
+        self._control = mine
+        return mine
+
+    def _stop_examiner(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._examiner is not None:
+            with suppress(OSError):
+                os.killpg(self._examiner.pid, signal.SIGKILL)
+            self._examiner.wait()
+            self._examiner = None
+
+
