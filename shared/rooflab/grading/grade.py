@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from .coursefolder import CourseFolder
 from .executors import open_executor, run_all
-from .gradebook import record
+from .feedback import FeedbackWriter
+from .gradebook import penalize, record
 from .graded import graded_notebook
 from .journal import Journal, key_of, write_atomically
 from .lab import LabNotebook
@@ -34,6 +36,7 @@ class Options:
     fresh_seed: bool = False
     again: bool = False
     students: tuple[str, ...] = ()
+    feedback: bool = True
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ class _Run:
     options: Options
     journal: Journal
     secret: str
+    writer: FeedbackWriter | None = None
 
     def over(self, students: Sequence[str], gradebook: Any) -> Iterator[StudentResult]:
         pending: dict[str, _Handed] = {}
@@ -203,27 +207,46 @@ class _Run:
         key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
         if self.journal.recorded(handed.student, key) and not self.options.again:
             return replace(result, done_before=True)
-        for name, outcome in handed.outcomes.items():
-            try:
-                cells = [] if name in handed.faults else cells_of(handed.files[name])
-            except NotebookError:
-                cells = []
-            text = graded_notebook(self.labs[name], cells, outcome)
-            folder = self.course.path("autograded", handed.student, self.assignment)
-            write_atomically(folder / f"{name}.ipynb", text.encode("utf-8", "replace"), 0o644)
-        self.copy_timestamp(handed.student)
-        stamp = self.course.files.get_existing_timestamp(str(self.course.path("submitted", handed.student, self.assignment)))
+        pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
-        record(gradebook, self.assignment, handed.student, told, stamp)
+        submission = record(gradebook, self.assignment, handed.student, told, self.timestamp(handed.student))
+        penalize(gradebook, self.course.app, self.course.db_url, submission)
+        if self.options.feedback:
+            self.write_feedback(handed.student, submission, pages)
         if not any(outcome.lost for outcome in handed.outcomes.values()):
             self.journal.note_recorded(handed.student, key)
         return result
 
-    def copy_timestamp(self, student: str) -> None:
+    def write_graded(self, handed: _Handed, name: str, outcome: Outcome) -> str:
+        """Write the graded notebook, and return it."""
+        try:
+            cells = [] if name in handed.faults else cells_of(handed.files[name])
+        except NotebookError:
+            cells = []
+        text = graded_notebook(self.labs[name], cells, outcome)
+        folder = self.course.path("autograded", handed.student, self.assignment)
+        write_atomically(folder / f"{name}.ipynb", text.encode("utf-8", "replace"))
+        return text
+
+    def write_feedback(self, student: str, submission: Any, pages: Mapping[str, str]) -> None:
+        if self.writer is None:
+            self.writer = FeedbackWriter()
+        folder = self.course.path("feedback", student, self.assignment)
+        for notebook in submission.notebooks:
+            if notebook.name in pages:
+                page = self.writer.page(pages[notebook.name], self.labs[notebook.name], notebook)
+                write_atomically(folder / f"{notebook.name}.html", page.encode("utf-8", "replace"))
+
+    def timestamp(self, student: str) -> datetime | None:
+        """When the student handed in, which is copied to the graded folder as nbgrader does."""
         source = self.course.path("submitted", student, self.assignment) / "timestamp.txt"
-        if source.is_file() and not source.is_symlink():
-            target = self.course.path("autograded", student, self.assignment) / source.name
-            write_atomically(target, source.read_bytes()[:200])
+        try:
+            raw = read_bytes(source, 1000)
+            stamp: datetime | None = self.course.files.get_existing_timestamp(str(source.parent))
+        except (NotebookError, ValueError, SystemExit):
+            return None
+        write_atomically(self.course.path("autograded", student, self.assignment) / source.name, raw)
+        return stamp
 
 
 def _absent(path: Path) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from .graded import without_html
 from .lab import LabNotebook
 from .outcome import Outcome
 
-__all__ = ["record", "score_of"]
+__all__ = ["penalize", "readable", "record", "score_of"]
 
 
 def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
@@ -36,8 +37,8 @@ def record(
     student: str,
     results: Mapping[str, tuple[LabNotebook, Outcome]],
     timestamp: datetime | None,
-) -> None:
-    """Write one student's results.
+) -> Any:
+    """Write one student's results, and return nbgrader's submission.
 
     Args:
         gradebook: nbgrader's, open.
@@ -58,6 +59,21 @@ def record(
         for comment in notebook.comments:
             comment.auto_comment = comments.get(comment.name)
     gradebook.db.commit()
+    return submission
+
+
+def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> None:
+    """Set the penalty for a late submission, as the course's plugin says; see nbgrader's AssignLatePenalties."""
+    if submission.total_seconds_late <= 0 and not any(one.late_submission_penalty for one in submission.notebooks):
+        return
+    from nbformat.notebooknode import NotebookNode
+    from nbgrader.preprocessors import AssignLatePenalties
+
+    penalties = AssignLatePenalties(parent=app)
+    for notebook in submission.notebooks:
+        names = {"notebook": notebook.name, "assignment": submission.name, "student": submission.student_id}
+        penalties.preprocess(NotebookNode(cells=[]), {"nbgrader": {**names, "db_url": db_url}})
+    gradebook.db.expire_all()
 
 
 def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
@@ -80,4 +96,9 @@ def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
         general = [*filter(None, [outcome.failure]), *outcome.remarks]
         first = next(iter(told))
         comments[first] = "\n\n".join([*general, *filter(None, [comments[first]])]) or None
-    return comments
+    return {name: None if text is None else readable(text) for name, text in comments.items()}
+
+
+def readable(text: str) -> str:
+    """Text as a comment: nbgrader reads comments as Markdown, in which HTML could come from a student's error."""
+    return without_html(text).replace("\n", "  \n").replace("  \n  \n", "\n\n")

@@ -15,7 +15,7 @@ from .lab import LabCell, LabNotebook
 from .outcome import Outcome
 from .plainnotebook import Cell
 
-__all__ = ["graded_notebook"]
+__all__ = ["graded_notebook", "without_html"]
 
 _KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -49,7 +49,7 @@ def graded_notebook(lab: LabNotebook, cells: Sequence[Cell], outcome: Outcome) -
 
 def _marked(own: LabCell, cell: Cell | None, outcome: Outcome, place: int) -> dict[str, Any]:
     answered = own.kind in ("solution", "written", "task") and cell is not None
-    source = (cell.source if own.is_code else _harmless(cell.source)) if cell is not None and answered else own.source
+    source = (cell.source if own.is_code else without_html(cell.source)) if cell is not None and answered else own.source
     metadata = {key: value for key, value in (own.metadata or {}).items() if key in ("nbgrader", "tags", "deletable")}
     if own.kind == "check":
         outputs = list(outcome.checks[own.name].outputs) if own.name in outcome.checks else []
@@ -59,7 +59,7 @@ def _marked(own: LabCell, cell: Cell | None, outcome: Outcome, place: int) -> di
 
 
 def _student(cell: Cell, outcome: Outcome, place: int) -> dict[str, Any]:
-    source = cell.source if cell.cell_type == "code" else _harmless(cell.source)
+    source = cell.source if cell.cell_type == "code" else without_html(cell.source)
     return _cell(cell.cell_type, source, {}, list(outcome.outputs.get(str(place), ())))
 
 
@@ -72,6 +72,10 @@ def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[s
 
 
 
-def _harmless(text: str) -> str:
-    """Markdown without HTML: what opens a tag is written as the sign that it is."""
+def without_html(text: str) -> str:
+    """Return Markdown without HTML: what opens a tag is written as the sign that it is.
+
+    >>> without_html("1 < 2, <b>bold</b>")
+    '1 < 2, &lt;b>bold&lt;/b>'
+    """
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
