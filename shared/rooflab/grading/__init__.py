@@ -5,4 +5,4 @@
 64
 """
 
-__all__: list[str] = []
+__all__ = ["sandbox"]

@@ -17,7 +17,6 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from . import memory
@@ -88,7 +87,7 @@ class Guest:
     def __enter__(self) -> Guest:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def alive(self) -> bool:

@@ -196,12 +196,13 @@ def _only(channel: int, output: int, report: socket.socket) -> int:
     for low, high in ((3, report.fileno()), (report.fileno() + 1, moved), (moved + 1, os.sysconf("SC_OPEN_MAX"))):
         os.closerange(low, high)
     # New objects: those of the fork server think that they write to its log.
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = _stream(1)  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _stream(2)  # type: ignore[misc]
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        stream = _stream(number)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
     return moved
 
 
 def _stream(number: int) -> TextIO:
     """Lines are written as they come, so that a guest that is ended has said what it said."""
-    return open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    return open(number, "w" if number else "r", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)

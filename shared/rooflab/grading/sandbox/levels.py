@@ -81,15 +81,15 @@ def open_server(
     if way.level == "bubblewrap" and not bubblewrap.version():
         raise SandboxUnavailable("bubblewrap (the program bwrap) is not installed.")
     abi = landlock.abi_version()
-    if way.level == "landlock" or (way.outer and not way.inner):
-        if not abi:
-            raise SandboxUnavailable("this kernel has no Landlock, or it is switched off.")
+    if (way.level == "landlock" or (way.outer and not way.inner)) and not abi:
+        raise SandboxUnavailable("this kernel has no Landlock, or it is switched off.")
     if way.level != "none" and not seccomp.supported():
         raise SandboxUnavailable(f"the table of system calls does not cover {os.uname().machine}.")
     safe = way.level != "none"
+    closed = needs_search((*shown.read, str(folder)), with_parents=not way.outer)
     plan = replace(
-        plan, inner=way.inner, outer=way.outer, landlock=safe and abi > 0, seccomp=safe, read=shown.read,
-        devices=shown.devices, search=way.users and needs_search((*shown.read, str(folder)), with_parents=not way.outer),
+        plan, inner=way.inner, outer=way.outer, landlock=safe and abi > 0, seccomp=safe, search=way.users and closed,
+        read=shown.read, devices=shown.devices,
     )  # fmt: skip
     wrapper: list[str] = []
     if way.outer:

@@ -2,6 +2,7 @@
 
 Pages that guests share with the fork server, or with each other, must not be counted for each of them.
 
+>>> import os
 >>> tree(os.getpid())[0] == os.getpid()
 True
 >>> held_bytes([os.getpid()], at_least=1) > 2**20
@@ -10,7 +11,6 @@ True
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path

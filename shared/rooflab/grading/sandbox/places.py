@@ -71,7 +71,7 @@ def places(
     # Beside the package may lie anything: its parent is searched, and shows nothing but the package.
     wanted += [path for path in search if Path(path).resolve() != _PACKAGE.parent or _is_installed(path)]
     if accelerator:
-        wanted += ["/sys", "/etc/vulkan", "/etc/nvidia", "/run/nvidia-persistenced", "/opt/rocm"]
+        wanted += ["/sys", "/etc/vulkan", "/etc/nvidia", "/run/nvidia-persistenced"]
     devices = (*DEVICES, *(accelerator_devices() if accelerator else ()))
     return Places(read=_outermost(wanted), search=tuple(dict.fromkeys(search)), devices=devices)
 

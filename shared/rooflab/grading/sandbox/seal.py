@@ -163,6 +163,4 @@ def _rules(plan: Plan, errand: Errand) -> landlock.Rules:
     own = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory")
     extra = ("/proc/driver", "/proc/devices", "/proc/modules") if plan.accelerator else ()
     made_up = ("/etc/passwd", "/etc/group") if plan.outer else ()
-    return landlock.Rules(
-        read=(*plan.read, *own, *extra, *made_up), write=(errand.scratch,), devices=plan.devices
-    )
+    return landlock.Rules(read=(*plan.read, *own, *extra, *made_up), write=(errand.scratch,), devices=plan.devices)

@@ -28,9 +28,7 @@ from .plan import Errand, Plan
 __all__ = ["BOOT", "main", "threads"]
 
 # Run with -I and -S: no variable, no user's folder and no file that ends in .pth decides what is imported.
-BOOT = (
-    "import sys; sys.path[:] = sys.argv[2:]; from rooflab.grading.sandbox.server import main; main(int(sys.argv[1]))"
-)
+BOOT = "import sys; sys.path[:] = sys.argv[2:]; from rooflab.grading.sandbox.server import main; main(int(sys.argv[1]))"
 _TICK_MS = 500
 
 
