@@ -14,7 +14,6 @@ The fork and its keeper (:mod:`rooflab.grading.slot`) exchange messages over a s
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import signal
@@ -35,11 +34,9 @@ _LIMIT = 2**31
 
 
 def main(arguments: list[str]) -> None:
-    """Fork for each socket that comes over the control socket, whose descriptor is the first argument."""
+    """Fork for each socket that comes over the control socket, whose descriptor is the only argument."""
     control = socket.socket(fileno=int(arguments[0]))
-    for name in arguments[1:]:
-        with contextlib.suppress(Exception):  # what is missing, the lab's own cell says
-            importlib.import_module(name)
+    importlib.import_module("rooflab.grading.warm")
     shell = make_shell()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keeper decides when to end

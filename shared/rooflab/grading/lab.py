@@ -63,10 +63,13 @@ class LabNotebook:
                 return cell
         raise KeyError(name)
 
-    def imported(self) -> list[str]:
-        """Return the modules that the lab's cells import, for processes that load them in advance."""
-        found = dict.fromkeys(module for cell in self.cells if cell.is_code for module in imports_of(cell.source))
-        return list(found)
+    def imported(self) -> str:
+        """Return the modules that the lab's cells import, as :func:`rooflab.grading.warm.load` takes them."""
+        found: dict[str, list[str]] = {}
+        for cell in self.cells:
+            for module, names in imports_of(cell.source).items() if cell.is_code else ():
+                found.setdefault(module, []).extend(names)
+        return " ".join(f"{module}:{','.join(dict.fromkeys(names))}" for module, names in found.items())
 
     def to_json(self) -> str:
         """Return it as JSON."""
@@ -158,18 +161,23 @@ def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
             queue += ast.iter_child_nodes(inner)
 
 
-def imports_of(source: str) -> list[str]:
-    """Return the top-level modules and submodules that code imports, absolute ones only."""
+def imports_of(source: str) -> dict[str, list[str]]:
+    """Return the modules that code imports, absolute ones only, and the names that it takes from each.
+
+    >>> imports_of("import numpy as np, os.path\\nfrom rooflab import check, plots")
+    {'numpy': [], 'os.path': [], 'rooflab': ['check', 'plots']}
+    """
     try:
         tree = ast.parse(_python_of(source))
     except (SyntaxError, ValueError):
-        return []
-    found: list[str] = []
+        return {}
+    found: dict[str, list[str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            for alias in node.names:
+                found.setdefault(alias.name, [])
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.append(node.module)
+            found.setdefault(node.module, []).extend(alias.name for alias in node.names if alias.name != "*")
     return found
 
 

@@ -27,6 +27,7 @@ from .lab import LabNotebook
 from .outcome import Outcome
 from .rebuild import Plan
 from .sandbox import Guest, Limits, Sandbox
+from .warm import VARIABLE
 
 __all__ = ["Slot"]
 
@@ -57,17 +58,18 @@ class Slot:
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
         self.private = Path(tempfile.mkdtemp(prefix="slot-", dir=private))
-        modules = lab.imported()
+        warm = {VARIABLE: lab.imported()}
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._modules = modules
+        self._environment = {**_ENVIRONMENT, **warm}
         self.sandbox = Sandbox(
             limits,
-            modules=("rooflab.grading.guest", "rooflab.grading.warm", *modules),
+            modules=("rooflab.grading.warm",),
             entry="rooflab.grading.guest:serve",
             read_only=(folder,) if folder else (),
-            environment={**_ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
+            environment={**self._environment, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
             level=level,
+            unsafe=level == "none",
             folder=self.private,
         )
         self.sandbox.__enter__()
@@ -149,10 +151,10 @@ class Slot:
         mine, theirs = socket.socketpair()
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
-        environment = {**os.environ, **_ENVIRONMENT, "MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
+        environment = {**os.environ, **self._environment, "MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
         with theirs:
             self._examiner = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno()), *self._modules],
+                [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
