@@ -12,7 +12,7 @@ from typing import Any
 from .coursefolder import CourseFolder
 from .executors import open_executor, run_all
 from .feedback import FeedbackWriter
-from .gradebook import penalize, record
+from .gradebook import cell_names, penalize, record
 from .graded import graded_notebook
 from .journal import Journal, key_of, write_atomically
 from .lab import LabNotebook
@@ -116,6 +116,7 @@ def grade_assignment(
     run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
     results = []
     with course.gradebook() as gradebook:
+        run.names = cell_names(gradebook, assignment)
         for result in run.over(students, gradebook):
             results.append(result)
             told(result, len(results), len(students))
@@ -132,6 +133,10 @@ class _Run:
     journal: Journal
     secret: str
     writer: FeedbackWriter | None = None
+    names: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.told = {name: lab.to_json() for name, lab in self.labs.items()}
 
     def over(self, students: Sequence[str], gradebook: Any) -> Iterator[StudentResult]:
         pending: dict[str, _Handed] = {}
@@ -168,7 +173,7 @@ class _Run:
         """What a student handed in, and what is known of it already."""
         handed = _Handed(student)
         folder = self.course.path("submitted", student, self.assignment)
-        for name, lab in self.labs.items():
+        for name in self.labs:
             path = folder / f"{name}.ipynb"
             try:
                 if any(part.is_symlink() for part in (folder, folder.parent, folder.parent.parent)):
@@ -181,7 +186,7 @@ class _Run:
                 raw = str(error).encode()
             handed.files[name] = raw
             handed.keys[name] = key_of(
-                [raw, lab.to_json(), repr(self.options.limits), self.options.level, self.secret]
+                [raw, self.told[name], repr(self.options.limits), self.options.level, self.secret]
             )
             if name in handed.faults:
                 handed.outcomes[name] = Outcome(name, failure=handed.faults[name])
@@ -193,7 +198,7 @@ class _Run:
         files = self.course.path("release", ".", self.assignment)
         extra = any(path.suffix != ".ipynb" for path in files.rglob("*") if path.is_file())
         return Task(
-            handed.student, self.labs[name].to_json(), handed.files[name], self.secret, self.options.limits,
+            handed.student, self.told[name], handed.files[name], self.secret, self.options.limits,
             self.options.level, str(files) if extra else "",
         )  # fmt: skip
 
@@ -209,7 +214,7 @@ class _Run:
             return replace(result, done_before=True)
         pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
-        submission = record(gradebook, self.assignment, handed.student, told, self.timestamp(handed.student))
+        submission = record(gradebook, self.assignment, handed.student, told, self.timestamp(handed.student), self.names)
         penalize(gradebook, self.course.app, self.course.db_url, submission)
         if self.options.feedback:
             self.write_feedback(handed.student, submission, pages)

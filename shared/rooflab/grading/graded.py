@@ -44,7 +44,7 @@ def graded_notebook(lab: LabNotebook, cells: Sequence[Cell], outcome: Outcome) -
     for number, cell in enumerate(made):
         cell["id"] = f"cell-{number}"
     told = {"cells": made, "metadata": _KERNEL, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(told, ensure_ascii=False) + "\n"
 
 
 def _marked(own: LabCell, cell: Cell | None, outcome: Outcome, place: int) -> dict[str, Any]:
