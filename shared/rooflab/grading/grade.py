@@ -1,4 +1,8 @@
-"""How is an assignment graded: who handed in, what is done already, what is left, and where do the results go?"""
+"""How is an assignment graded: who handed in, what is done already, what is left, and where do the results go?
+
+>>> StudentResult("ada", {}, {}).points
+0
+"""
 
 from __future__ import annotations
 
@@ -91,7 +95,7 @@ def grade_assignment(
     assignment: str,
     options: Options,
     *,
-    told: Callable[[StudentResult, int, int], None] = lambda result, done, total: None,
+    told: Callable[[int, int], None] = lambda done, total: None,
 ) -> GradingRun:
     """Grade what was handed in for an assignment, and write gradebook, `autograded/` and `feedback/`.
 
@@ -99,7 +103,7 @@ def grade_assignment(
         course: the course.
         assignment: a released assignment.
         options: how.
-        told: called with each student's result, how many are done, and how many there are.
+        told: called with how many students are done, and how many there are.
 
     Raises:
         ValueError: there is nothing to grade, or the assignment was not released.
@@ -111,15 +115,17 @@ def grade_assignment(
         raise ValueError(f"{unknown[0]} has handed in nothing for {assignment}; those who have: {_some(students)}.")
     students = [student for student in students if not options.students or student in options.students]
     if not students:
-        raise ValueError(f"Nobody has handed in anything for {assignment}: {course.path('submitted', 'STUDENT', assignment)}.")
+        place = course.path("submitted", "STUDENT", assignment)
+        raise ValueError(f"Nobody has handed in anything for {assignment}: there is no {place}.")
     journal = Journal(course.root, assignment)
     run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
     results = []
+    told(0, len(students))
     with course.gradebook() as gradebook:
         run.names = cell_names(gradebook, assignment)
         for result in run.over(students, gradebook):
             results.append(result)
-            told(result, len(results), len(students))
+            told(len(results), len(students))
     levels = sorted({outcome.level for result in results for outcome in result.outcomes.values() if outcome.level})
     return GradingRun(assignment, sorted(results, key=lambda r: r.student), time.monotonic() - begun, ", ".join(levels))
 
@@ -214,7 +220,9 @@ class _Run:
             return replace(result, done_before=True)
         pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
-        submission = record(gradebook, self.assignment, handed.student, told, self.timestamp(handed.student), self.names)
+        submission = record(
+            gradebook, self.assignment, handed.student, told, self.timestamp(handed.student), self.names
+        )
         penalize(gradebook, self.course.app, self.course.db_url, submission)
         if self.options.feedback:
             self.write_feedback(handed.student, submission, pages)

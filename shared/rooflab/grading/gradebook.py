@@ -2,6 +2,9 @@
 
 One student's results are one transaction. Points that a person gave stay; as nbgrader does, such a grade is flagged for
 review when it is graded again, and so is every answer that only a person can grade.
+
+>>> readable("expected: <b>")
+'expected: &lt;b>'
 """
 
 from __future__ import annotations
