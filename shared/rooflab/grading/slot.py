@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -74,7 +75,6 @@ class Slot:
             unsafe=level == "none",
             folder=self.private,
         )
-        self.sandbox.__enter__()
 
     def __enter__(self) -> Slot:
         return self
@@ -99,9 +99,16 @@ class Slot:
             return Outcome(self.lab.name, answers=plan.answers, failure=why, lost=True, seconds=spent)
 
     def close(self) -> None:
-        """End both processes."""
+        """End both processes, and remove what they wrote."""
         self._stop_examiner()
-        self.sandbox.__exit__(None, None, None)
+        self.sandbox.close()
+        shutil.rmtree(self.private, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """End the work on a submission from another thread; `examine` then returns at once."""
+        if (examiner := self._examiner) is not None:
+            with suppress(OSError):
+                os.killpg(examiner.pid, signal.SIGKILL)
 
     def _examine(self, plan: Plan, secret: str) -> Outcome:
         mine, theirs = socket.socketpair()
@@ -158,7 +165,7 @@ class Slot:
         environment = {**os.environ, **self._environment, **own}
         with theirs:
             self._examiner = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno()), str(self.private)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -176,11 +183,11 @@ class Slot:
         return mine
 
     def _stop_examiner(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._examiner is not None:
+        if self._examiner is not None:  # killed first: an examiner whose connection ends removes the folder
             with suppress(OSError):
                 os.killpg(self._examiner.pid, signal.SIGKILL)
             self._examiner.wait()
             self._examiner = None
+        if self._control is not None:
+            self._control.close()
+            self._control = None
