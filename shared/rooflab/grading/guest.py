@@ -103,9 +103,12 @@ class _Guest:
             self.reply({"error": None}, found)
 
     def reply(self, head: dict[str, Any], value: object = None) -> None:
+        kept = len(self.objects)
         try:
             self.channel.send({"kind": "done", **head}, value, handle=self.handle)
         except (NotPlain, ValueError, RecursionError, MemoryError) as error:
+            for number in range(kept, len(self.objects)):  # of an answer that is not sent
+                del self.objects[number]
             self.channel.send({"kind": "done", **head, "error": describe(error)})
 
     def handle(self, thing: object) -> dict[str, Any]:
@@ -145,7 +148,9 @@ def make_shell() -> Any:
     config.HistoryManager.hist_file = ":memory:"
     config.InteractiveShell.colors = "NoColor"
     config.InteractiveShell.xmode = "Plain"
-    return InteractiveShell.instance(config=config)
+    shell = InteractiveShell.instance(config=config)
+    shell.displayhook.write_output_prompt = lambda: None
+    return shell
 
 
 class _Outputs:

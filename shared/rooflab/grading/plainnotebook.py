@@ -62,10 +62,11 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
         linked = path.is_symlink()
         why = "it is a link: hand in the file itself" if linked else f"it cannot be opened ({error.strerror})"
         raise NotebookError(f"{path.name} cannot be read: {why}.") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise NotebookError(f"{path.name} cannot be read: it is no file. Hand in the notebook itself.")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotebookError(f"{path.name} cannot be read: it is no file. Hand in the notebook itself.")
         if status.st_size > most_bytes:
             raise NotebookError(
                 f"{path.name} has {status.st_size / 1e6:.0f} MB, and at most {most_bytes / 1e6:.0f} MB are taken: "

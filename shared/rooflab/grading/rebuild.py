@@ -135,7 +135,7 @@ def _with_checks(lab: LabNotebook, steps: list[Step], places: dict[str, int]) ->
     placed: dict[int, list[Step]] = {}
     for check in lab.checks:
         before = [where[name] for name in where if order[name] < order[check.name]]
-        own = [n for n, step in enumerate(steps) if step.index >= 0 and step.index < places.get(check.name, -1)]
+        own = [n for n, step in enumerate(steps) if 0 <= step.index <= places.get(check.name, -1)]
         after = max([-1, *before, *own[-1:]])
         placed.setdefault(after, []).append(Step("check", check.source, check.name))
     done = list(placed.get(-1, []))
