@@ -1,7 +1,7 @@
 """How is an assignment graded: who handed in, what is done already, what is left, and where do the results go?
 
->>> StudentResult("ada", {}, {}).points
-0
+>>> _some(["ada", "bo"])
+'ada, bo'
 """
 
 from __future__ import annotations
@@ -23,66 +23,16 @@ from .executors import open_executor
 from .feedback import FeedbackWriter
 from .gradebook import cell_names, penalize, record
 from .graded import graded_notebook
+from .gradingrun import GradingRun, Options, StudentResult
 from .journal import Journal, key_of, write_atomically
 from .lab import LabNotebook
 from .outcome import Outcome
 from .plainnotebook import NotebookError, cells_of, read_bytes
-from .sandbox import Limits, SandboxUnavailable
+from .sandbox import SandboxUnavailable
 from .tasks import Task, run_task
 from .worker import end_run
 
 __all__ = ["GradingRun", "Options", "StudentResult", "grade_assignment"]
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to grade; the defaults are those of the command."""
-
-    jobs: int = 2
-    executor: str = "local"
-    limits: Limits = field(default_factory=Limits)
-    level: str = "auto"
-    seed: str | None = None
-    fresh_seed: bool = False
-    again: bool = False
-    students: tuple[str, ...] = ()
-    feedback: bool = True
-
-
-@dataclass(frozen=True)
-class StudentResult:
-    """What one student got; `done_before` when it was graded in an earlier run and nothing has changed."""
-
-    student: str
-    outcomes: dict[str, Outcome]
-    labs: dict[str, LabNotebook]
-    done_before: bool = False
-    error: str = ""
-
-    @property
-    def score(self) -> float:
-        """The points that checks gave."""
-        return sum(outcome.score for outcome in self.outcomes.values())
-
-    @property
-    def points(self) -> float:
-        """The points that checks can give."""
-        return sum(check.points for lab in self.labs.values() for check in lab.checks)
-
-    @property
-    def seconds(self) -> float:
-        """How long it took."""
-        return sum(outcome.seconds for outcome in self.outcomes.values())
-
-
-@dataclass
-class GradingRun:
-    """A run over one assignment."""
-
-    assignment: str
-    results: list[StudentResult]
-    seconds: float
-    level: str = ""
 
 
 @dataclass
@@ -134,7 +84,8 @@ def grade_assignment(
                 results.append(result)
                 told(len(results), len(students))
     levels = sorted({outcome.level for result in results for outcome in result.outcomes.values() if outcome.level})
-    return GradingRun(assignment, sorted(results, key=lambda r: r.student), time.monotonic() - begun, ", ".join(levels))
+    results.sort(key=lambda result: result.student)
+    return GradingRun(assignment, results, time.monotonic() - begun, ", ".join(levels), options)
 
 
 @dataclass
