@@ -2,8 +2,8 @@
 
 What comes from students (names, messages of their errors) is plain text on it.
 
->>> bins([0, 1, 1, 2], 2)
-[1, 0, 2, 0, 0, 1]
+>>> _cut("a long story", 9)
+'a long...'
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rooflab.units import format_si
 
 from .exercises import Exercise, Reason, exercises_of
 from .gradingrun import GradingRun, StudentResult
-from .histogramsvg import bars_svg, bins
+from .histogramsvg import bars_svg
 
-__all__ = ["bins", "write_class_report"]
+__all__ = ["write_class_report"]
 
-_SLOWEST, _REASONS, _NAMED = 10, 5, 12
+_SLOWEST, _REASONS, _NAMED, _LINES = 10, 4, 12, 6
 _STOPPED = "Your code was stopped: "
 
 
@@ -60,20 +60,22 @@ def write_class_report(path: Path, run: GradingRun) -> Path:
 
 def _cover(run: GradingRun) -> str:
     today = datetime.date.today()
-    lost = [result for result in run.results if any(outcome.lost for outcome in result.outcomes.values())]
     graded = [result for result in run.results if not any(outcome.failure for outcome in result.outcomes.values())]
-    state = f"{len(lost)} not graded" if lost else "all graded"
+    lacking = len(run.results) - len(graded)
+    state = f"{lacking} not graded" if lacking else "all graded"
     facts = f"{today.day} {today:%B %Y} · {_count(len(run.results), 'student')} · {clock_time(run.seconds)} min"
     head = (
-        f'<h1>{escape(run.assignment)}: the class</h1><p class="facts">{escape(facts)} {pill(state, not lost)}</p>'
+        f'<h1>{escape(run.assignment)}: the class</h1><p class="facts">{escape(facts)} {pill(state, not lacking)}</p>'
     )
     points = max((result.points for result in run.results), default=0.0)
     if not graded or not points:
         return f'<header id="overview">{head}</header>'
     scores = sorted(result.score for result in graded)
     middle = (scores[(len(scores) - 1) // 2] + scores[len(scores) // 2]) / 2
-    told = f"mean {sum(scores) / len(scores):.3g}, median {middle:.3g}, of {points:g} points that checks give"
-    card = f'<section class="card"><h2>Points</h2>{bars_svg(scores, points, "Points", wide=True)}<p>{told}</p></section>'
+    told = f"Mean {sum(scores) / len(scores):.3g}, median {middle:.3g}, of {points:g} points that checks give."
+    card = (
+        f'<section class="card"><h2>Points</h2>{bars_svg(scores, points, "Points", wide=True)}<p>{told}</p></section>'
+    )
     return f'<header id="overview">{head}<div class="cover">{card}</div></header>'
 
 
@@ -88,15 +90,16 @@ def _hardest(exercises: Sequence[Exercise], several: bool) -> str:
 
 
 def _reasons(exercise: Exercise) -> str:
-    rows = [[_count(len(reason.students), "student"), _note(reason)] for reason in exercise.reasons[:_REASONS]]
+    rows = [(_count(len(reason.students), "student"), _note(reason)) for reason in exercise.reasons[:_REASONS]]
     more = sum(len(reason.students) for reason in exercise.reasons[_REASONS:])
-    rest = f'<p class="note">{more} more, each for a reason of its own kind.</p>' if more else ""
+    rest = f'<p class="note">And {more} more, of other kinds.</p>' if more else ""
     body = "".join(f"<dt>{count}</dt><dd>{note}</dd>" for count, note in rows)
     return f'<h3>{escape(exercise.title)}</h3><dl class="reasons">{body}</dl>{rest}'
 
 
 def _note(reason: Reason) -> str:
-    return f"{escape(_cut(reason.note, 400))}<br><span class=note>{_names(reason.students)}</span>".replace("\n", "<br>")
+    lines = [escape(_cut(line, 180)) for line in reason.note.splitlines()[:_LINES] if line.strip()]
+    return "<br>".join([*lines, f'<span class="note">{_names(reason.students)}</span>'])
 
 
 def _failures(results: Iterable[StudentResult]) -> str:
@@ -130,7 +133,12 @@ def _waiting(exercises: Sequence[Exercise]) -> str:
 def _slowest(results: Sequence[StudentResult]) -> str:
     slow = sorted(results, key=lambda result: -result.seconds)[:_SLOWEST]
     rows = [
-        [one.student, format_si(one.seconds, "s"), f"{one.score:g} of {one.points:g}", "before" if one.done_before else "now"]
+        [
+            one.student,
+            format_si(one.seconds, "s"),
+            f"{one.score:g} of {one.points:g}",
+            "before" if one.done_before else "now",
+        ]
         for one in slow
         if one.seconds
     ]
@@ -144,14 +152,17 @@ def _how(run: GradingRun) -> str:
         "sandbox": run.level or "not needed",
         "graded now": f"{fresh} of {len(run.results)} in {clock_time(run.seconds)} min{rate}",
         "where": f"{options.executor}, {_count(options.jobs, 'submission')} at a time",
-        **{_limit_name(field.name): _limit(field.name, getattr(options.limits, field.name)) for field in fields(options.limits)},
+        **{
+            _limit_name(field.name): _limit(field.name, getattr(options.limits, field.name))
+            for field in fields(options.limits)
+        },
     }
     return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in told.items()) + "</dl>"
 
 
 def _limit_name(name: str) -> str:
-    words = {"call_s": "time for one call", "total_s": "time in all", "memory_bytes": "memory", "processes": "processes",
-             "file_bytes": "size of a file", "disk_bytes": "size of all files", "output_bytes": "printed"}  # fmt: skip
+    words = {"call_s": "time for one call", "total_s": "time in all", "memory_bytes": "memory", 
+             "processes": "processes", "file_bytes": "size of a file", "disk_bytes": "size of all files", "output_bytes": "printed"}  # fmt: skip
     return f"limit: {words.get(name, name)}"
 
 

@@ -86,7 +86,7 @@ def _exercises(lab: LabNotebook) -> list[Exercise]:
             points = cell.points if cell.kind != "solution" else 0.0
             made.append(Exercise(lab.name, cell.name, title or cell.name, points))
         elif cell.kind == "check":
-            if not made or made[-1].points and not made[-1].checks:  # no answer of its own, or one in words before it
+            if not made or (made[-1].points and not made[-1].checks):  # without an answer, or behind one in words
                 made.append(Exercise(lab.name, cell.name, title or cell.name))
             made[-1].checks.append(cell.name)
             made[-1].points += cell.points
@@ -99,7 +99,10 @@ def _count(exercise: Exercise, result: StudentResult, lab: LabNotebook, told: di
         return
     if not exercise.checks:  # in words
         answer = outcome.answers.get(exercise.name, "")
-        if lab.cell(exercise.name).kind == "task" or answer.strip() not in ("", lab.cell(exercise.name).released.strip()):
+        if lab.cell(exercise.name).kind == "task" or answer.strip() not in (
+            "",
+            lab.cell(exercise.name).released.strip(),
+        ):
             exercise.waiting.append(result.student)
         return
     found = [outcome.checks[name] for name in exercise.checks if name in outcome.checks]
