@@ -161,8 +161,10 @@ def _how(run: GradingRun) -> str:
 
 
 def _limit_name(name: str) -> str:
-    words = {"call_s": "time for one call", "total_s": "time in all", "memory_bytes": "memory", 
-             "processes": "processes", "file_bytes": "size of a file", "disk_bytes": "size of all files", "output_bytes": "printed"}  # fmt: skip
+    words = {
+        "call_s": "time for one call", "total_s": "time in all", "memory_bytes": "memory",
+        "file_bytes": "size of a file", "disk_bytes": "size of all files", "output_bytes": "printed",
+    }  # fmt: skip
     return f"limit: {words.get(name, name)}"
 
 
