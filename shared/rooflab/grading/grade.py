@@ -74,10 +74,10 @@ def grade_assignment(
         place = course.path("submitted", "STUDENT", assignment)
         raise ValueError(f"Nobody has handed in anything for {assignment}: there is no {place}.")
     journal = Journal(course.root, assignment)
-    run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
     results = []
     told(0, len(students))
-    with course.gradebook() as gradebook:
+    with journal.alone(), course.gradebook() as gradebook:
+        run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
         run.names = cell_names(gradebook, assignment)
         with closing(run.over(students, gradebook)) as graded:
             for result in graded:

@@ -65,16 +65,23 @@ class Slot:
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}
-        self.sandbox = Sandbox(
-            limits,
-            modules=("rooflab.grading.warm",),
-            entry="rooflab.grading.guest:serve",
-            read_only=(folder,) if folder else (),
-            environment={**self._environment, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
-            level=level,
-            unsafe=level == "none",
-            folder=self.private,
-        )
+        self._ready = False
+        self._start_examiner()  # beside the sandbox: each takes seconds
+        try:
+            self.sandbox = Sandbox(
+                limits,
+                modules=("rooflab.grading.warm",),
+                entry="rooflab.grading.guest:serve",
+                read_only=(folder,) if folder else (),
+                environment={**self._environment, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
+                level=level,
+                unsafe=level == "none",
+                folder=self.private,
+            )
+        except BaseException:
+            self._stop_examiner()
+            shutil.rmtree(self.private, ignore_errors=True)
+            raise
 
     def __enter__(self) -> Slot:
         return self
@@ -155,32 +162,38 @@ class Slot:
 
     def _started(self) -> socket.socket:
         """The control socket of the examiner, which is started when it is not there."""
-        if self._examiner is not None and self._examiner.poll() is None and self._control is not None:
-            return self._control
+        if self._examiner is None or self._examiner.poll() is not None or self._control is None:
+            self._start_examiner()
+        assert self._control is not None
+        if not self._ready:
+            self._control.settimeout(300)
+            if self._control.recv(1) != b"!":
+                told = (self.private / "examiner.log").read_text(errors="replace").strip().splitlines()
+                raise Ended(f"the examiner does not start: {told[-1] if told else 'it said nothing'}")
+            self._control.settimeout(None)
+            self._ready = True
+        return self._control
+
+    def _start_examiner(self) -> None:
+        """Start it without waiting until it is ready."""
         self._stop_examiner()
-        mine, theirs = socket.socketpair()
+        self._control, theirs = socket.socketpair()
+        self._ready = False
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
         own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
-        environment = {**os.environ, **self._environment, **own}
-        with theirs:
+        command = [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno()), str(self.private)]
+        with theirs, (self.private / "examiner.log").open("ab") as log:
             self._examiner = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno()), str(self.private)],
+                command,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=(self.private / "examiner.log").open("ab"),
+                stderr=log,
                 cwd=self.private,
-                env=environment,
+                env={**os.environ, **self._environment, **own},
                 start_new_session=True,
             )
-        mine.settimeout(300)
-        if mine.recv(1) != b"!":
-            told = (self.private / "examiner.log").read_text(errors="replace").strip().splitlines()
-            raise Ended(f"the examiner does not start: {told[-1] if told else 'it said nothing'}")
-        mine.settimeout(None)
-        self._control = mine
-        return mine
 
     def _stop_examiner(self) -> None:
         if self._examiner is not None:  # killed first: an examiner whose connection ends removes the folder
