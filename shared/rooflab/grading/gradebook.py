@@ -59,7 +59,12 @@ def record(
         timestamp: when it was handed in, in UTC without a zone, if that is known.
         names: of the assignment's cells, by their id (see :func:`cell_names`).
     """
-    gradebook.update_or_create_student(student)
+    from nbgrader.api import MissingEntry
+
+    try:
+        gradebook.find_student(student)
+    except MissingEntry:
+        gradebook.add_student(student)
     told = {} if timestamp is None else {"timestamp": timestamp}
     with gradebook.db.no_autoflush:
         submission = gradebook.update_or_create_submission(assignment, student, **told)

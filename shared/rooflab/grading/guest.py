@@ -28,7 +28,7 @@ from typing import Any
 from .channel import Channel, Ended
 from .codec import NotPlain, Refused, pack
 
-__all__ = ["describe", "make_shell", "serve"]
+__all__ = ["CellOutputs", "describe", "make_shell", "serve"]
 
 _MOST_PRINTED = 20_000
 _LIMIT = 2**31
@@ -71,7 +71,7 @@ class _Guest:
             self.attribute(self.objects[int(head["target"])], str(head["name"]))
 
     def run(self, source: str) -> None:
-        outputs = _Outputs(self.shell)
+        outputs = CellOutputs(self.shell)
         with outputs:
             result = self.shell.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
@@ -153,7 +153,7 @@ def make_shell() -> Any:
     return shell
 
 
-class _Outputs:
+class CellOutputs:
     """What a cell prints and shows, in the order in which it does."""
 
     def __init__(self, shell: Any) -> None:

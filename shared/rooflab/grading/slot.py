@@ -10,6 +10,7 @@ outcome: a class is never stopped by one of its submissions.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import shutil
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from .channel import Channel, Ended, Late
 from .codec import Refused
-from .examiner import send_socket
+from .examiner import MOST_LEARNED, send_socket
 from .lab import LabNotebook
 from .outcome import Outcome
 from .rebuild import Plan
@@ -37,6 +38,7 @@ __all__ = ["ENVIRONMENT", "Slot"]
 _LIMIT = 2**31
 _GRACE_S = 10.0  # for the checks' own work, beyond the student's time
 _LOOK_S = 0.05
+_FEW = 30  # bytes of a list of modules that is not worth to be sent
 # Set before numpy, torch and others are loaded: a process that has used several threads cannot be forked safely.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 ENVIRONMENT = {
@@ -66,6 +68,7 @@ class Slot:
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}
         self._ready = False
+        self._taught = set[str]()
         self._start_examiner()  # beside the sandbox: each takes seconds
         try:
             self.sandbox = Sandbox(
@@ -142,9 +145,12 @@ class Slot:
                     continue
                 head, _ = channel.receive(limit=_LIMIT, deadline=deadline)
                 if head["kind"] == "outcome":
+                    self._teach(head["loaded"])
                     return Outcome.from_json(head["json"])
                 why = ""
-                if guest is not None:
+                if guest is not None and head.get("reason") == "graded":
+                    guest.begin_kill("it was no longer needed")  # it ends while the outcome is put together
+                elif guest is not None:
                     why = guest.wait(0.2) or ""
                     guest.__exit__(None, None, None)
                     guest = None
@@ -159,6 +165,19 @@ class Slot:
         finally:
             if guest is not None:
                 guest.__exit__(None, None, None)
+
+    def _teach(self, modules: list[str]) -> None:
+        """Let the examiner load, before its next fork, what this one had to load."""
+        told = json.dumps([name for name in modules if name not in self._taught]).encode()
+        if len(told) < _FEW or len(told) > MOST_LEARNED or self._control is None:
+            return
+        self._taught |= set(modules)
+        # Kept as one message of its own kind of socket, by which the examiner tells it from a submission.
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with mine, theirs, suppress(OSError):
+            mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MOST_LEARNED)
+            mine.send(told)
+            send_socket(self._control, theirs)
 
     def _started(self) -> socket.socket:
         """The control socket of the examiner, which is started when it is not there."""
@@ -179,6 +198,7 @@ class Slot:
         self._stop_examiner()
         self._control, theirs = socket.socketpair()
         self._ready = False
+        self._taught = set()
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
         own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}

@@ -12,12 +12,19 @@ import contextlib
 import importlib
 import os
 import sys
+from typing import Any
 
-from .guest import make_shell
+from .guest import CellOutputs, make_shell
 
-__all__ = ["VARIABLE", "load"]
+__all__ = ["VARIABLE", "load", "rehearse"]
 
 VARIABLE = "ROOFLAB_WARM"
+# Modules that packages load when they are first used.
+_LATER = {
+    "matplotlib": ("matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"),
+    "numpy": ("numpy.random", "numpy.linalg", "numpy.ma"),
+    "torch": ("torch._subclasses.schema_check_mode",),
+}
 
 
 def load(wanted: str) -> None:
@@ -29,12 +36,18 @@ def load(wanted: str) -> None:
             for name in filter(None, names.split(",")):
                 with contextlib.suppress(Exception):
                     getattr(loaded, name)
-    if "matplotlib" in sys.modules:
-        for name in ("matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"):
+    for package, later in _LATER.items():
+        for name in later if package in sys.modules else ():
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
 
 
+def rehearse(shell: Any) -> None:
+    """Run an empty cell, since the first one loads more modules."""
+    with CellOutputs(shell):
+        shell.run_cell("None", store_history=False)
+
+
 if VARIABLE in os.environ:
     load(os.environ[VARIABLE])
-    make_shell()
+    rehearse(make_shell())
