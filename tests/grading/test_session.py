@@ -24,7 +24,7 @@ class Processes:
     def __init__(self):
         self.process, self.started = None, 0
 
-    def start(self):
+    def start(self, what):
         mine, theirs = socket.socketpair()
         with theirs:
             env = {**os.environ, "PYTHONPATH": str(SHARED), "PYTHONWARNINGS": "ignore"}
@@ -33,7 +33,7 @@ class Processes:
         self.started += 1
         return mine
 
-    def end(self, reason):
+    def end(self, what, reason):
         self.process.kill()
         self.process.wait()
         return "It ended."
@@ -44,7 +44,7 @@ def processes():
     made = Processes()
     yield made
     if made.process is not None:
-        made.end("")
+        made.end("", "")
 
 
 def session_with(processes, source, *names, **times):

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from . import kernelguest
 from .channel import Channel, Ended, Late
 from .codec import Refused
 from .examiner import send_socket
@@ -29,6 +30,7 @@ from .lab import LabNotebook
 from .outcome import Outcome
 from .rebuild import Plan
 from .sandbox import Guest, Limits, Sandbox
+from .session import STUDENT
 from .warm import VARIABLE
 
 __all__ = ["ENVIRONMENT", "Slot"]
@@ -64,17 +66,11 @@ class Slot:
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}
-        self.sandbox = Sandbox(
-            limits,
-            modules=("rooflab.grading.warm",),
-            entry="rooflab.grading.guest:serve",
-            read_only=(folder,) if folder else (),
-            environment={**self._environment, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
-            level=level,
-            unsafe=level == "none",
-            folder=self.private,
-        )
-        self.sandbox.__enter__()
+        self._asked_level = level
+        self._paths = [str(folder)] if folder else []
+        figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+        self.sandbox = self._open("rooflab.grading.guest:serve", {**self._environment, **figures})
+        self._kernels: Sandbox | None = None  # opened when a check counts a kernel
 
     def __enter__(self) -> Slot:
         return self
@@ -101,7 +97,9 @@ class Slot:
     def close(self) -> None:
         """End both processes."""
         self._stop_examiner()
-        self.sandbox.__exit__(None, None, None)
+        self.sandbox.close()
+        if self._kernels is not None:
+            self._kernels.close()
 
     def _examine(self, plan: Plan, secret: str) -> Outcome:
         mine, theirs = socket.socketpair()
@@ -112,30 +110,30 @@ class Slot:
             times = {"call_s": self.limits.call_s, "total_s": self.limits.total_s}
             channel.send({
                 "kind": "job", "lab": self.lab.to_json(), "plan": asdict(plan), "secret": secret, "level": self.level,
-                "times": times, "paths": [str(self.folder)] if self.folder else [],
+                "times": times, "paths": self._paths,
             })  # fmt: skip
             return self._serve(mine, channel, time.monotonic() + self.limits.total_s + _GRACE_S)
 
     def _serve(self, mine: socket.socket, channel: Channel, deadline: float) -> Outcome:
-        guest: Guest | None = None
+        guests: dict[str, Guest] = {}
         try:
             while True:
                 if not select.select([mine], [], [], _LOOK_S)[0]:
-                    if guest is not None and guest.over_memory():
-                        guest.kill("it used more memory than is allowed")
+                    for guest in guests.values():
+                        if guest.over_memory():
+                            guest.kill("it used more memory than is allowed")
                     if time.monotonic() > deadline:
                         raise Late("a check did not end")
                     continue
                 head, _ = channel.receive(limit=_LIMIT, deadline=deadline)
                 if head["kind"] == "outcome":
                     return Outcome.from_json(head["json"])
-                why = ""
-                if guest is not None:
-                    why = guest.wait(0.2) or ""
-                    guest.__exit__(None, None, None)
-                    guest = None
+                what, why = head["what"], ""
+                if what in guests:
+                    why = guests[what].wait(0.2) or ""
+                    guests.pop(what).close()
                 if head["kind"] == "start":
-                    guest = self.sandbox.start({"paths": [str(self.folder)] if self.folder else []})
+                    guests[what] = guest = self._sandbox(what).start({"paths": self._paths})
                     mine.setblocking(True)
                     send_socket(mine, guest.channel)
                     mine.setblocking(False)
@@ -143,8 +141,29 @@ class Slot:
                 else:
                     channel.send({"kind": "ended", "why": why})
         finally:
-            if guest is not None:
-                guest.__exit__(None, None, None)
+            for guest in guests.values():
+                guest.close()
+
+    def _sandbox(self, what: str) -> Sandbox:
+        """The one for the student's code, or the one in which kernels are counted."""
+        if what == STUDENT:
+            return self.sandbox
+        if self._kernels is None:
+            self._kernels = self._open("rooflab.grading.kernelguest:serve", {**ENVIRONMENT, **kernelguest.WARM})
+        return self._kernels
+
+    def _open(self, entry: str, environment: dict[str, str]) -> Sandbox:
+        level = self._asked_level
+        return Sandbox(
+            self.limits,
+            modules=("rooflab.grading.warm",),
+            entry=entry,
+            read_only=self._paths,
+            environment=environment,
+            level=level,
+            unsafe=level == "none",
+            folder=self.private,
+        )
 
     def _started(self) -> socket.socket:
         """The control socket of the examiner, which is started when it is not there."""
@@ -156,13 +175,13 @@ class Slot:
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
         own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
         environment = {**os.environ, **self._environment, **own}
-        with theirs:
+        with theirs, (self.private / "examiner.log").open("ab") as log:
             self._examiner = subprocess.Popen(
                 [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=(self.private / "examiner.log").open("ab"),
+                stderr=log,
                 cwd=self.private,
                 env=environment,
                 start_new_session=True,

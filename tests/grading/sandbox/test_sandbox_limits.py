@@ -152,7 +152,9 @@ def test_a_flood_of_output_is_cut(sandbox):
 
 def test_output_of_both_kinds_and_of_programs_is_kept_until_the_end(sandbox):
     with inside(sandbox) as one:
-        one.run("import sys, subprocess; print('one'); print('two', file=sys.stderr); subprocess.run(['echo', 'three'])")
+        one.run(
+            "import sys, subprocess; print('one'); print('two', file=sys.stderr); subprocess.run(['echo', 'three'])"
+        )
         one.tell("print('four', end='', flush=True); import os; os._exit(3)")
         assert one.guest.wait(10) == "It ended by itself with exit code 3."
         assert one.guest.output() == "one\ntwo\nthree\nfour"
@@ -200,7 +202,9 @@ def test_ends_are_told_apart(sandbox, how, why):
 
 def test_processor_time_is_bounded_even_if_nobody_looks(sandbox):
     with inside(sandbox) as one:
-        soft, hard = map(int, one.run("import resource; found = resource.getrlimit(resource.RLIMIT_CPU)")[1:-1].split(","))
+        soft, hard = map(
+            int, one.run("import resource; found = resource.getrlimit(resource.RLIMIT_CPU)")[1:-1].split(",")
+        )
         assert soft == hard <= LIMITS.total_s * (os.cpu_count() or 1) + 10
         one.run("resource.setrlimit(resource.RLIMIT_CPU, (1, 1))")
         one.tell("while True: pass")
