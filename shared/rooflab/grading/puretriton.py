@@ -1,16 +1,16 @@
 """Is a student's kernel nothing but Triton, so that what it reads and writes can be counted by a process that runs it?
 
-A count is worth points only if the code that is counted cannot touch whoever counts. So the kernel, and what it calls,
-is taken out of the student's cell by its text, and everything in it is compared with a list of what a kernel may
+A count is worth points only if the code that is counted cannot touch whoever counts. So the kernel, and what it
+calls, is taken out of the student's cell by its text, and everything in it is compared with a list of what a kernel may
 contain: arithmetic, control flow, its own names, and the functions of `triton.language`. No imports, no other
 attributes, no names from outside but numbers and further kernels of the same cell.
 
->>> text = "@triton.jit\\ndef double(x, N: tl.constexpr):\\n    i = tl.arange(0, N)\\n    tl.store(x + i, 2 * tl.load(x + i))"
+>>> text = "@triton.jit\\ndef double(x, N: tl.constexpr):\\n    i = tl.arange(0, N)\\n    tl.store(x + i, tl.load(x + i))"
 >>> pure_kernel(text, "double").splitlines()[:2]
 ['import triton', 'import triton.language as tl']
->>> pure_kernel(text.replace("2 *", "open('x') *"), "double")
+>>> pure_kernel(text.replace("tl.load", "open"), "double")
 Traceback (most recent call last):
-rooflab.grading.puretriton.NotPure: line 4 of the cell: a kernel cannot use 'open'; it may use triton.language as tl, ...
+rooflab.grading.puretriton.NotPure: line 4 of the cell: a kernel cannot use 'open'; it may use ...
 """
 
 from __future__ import annotations
@@ -20,26 +20,25 @@ from collections.abc import Iterator
 
 __all__ = ["NotPure", "pure_kernel"]
 
-_FUNCTIONS = frozenset(
-    """
-    abs advance and_ arange argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or
-    atomic_xchg atomic_xor assume bfloat16 bitonic_merge block_type broadcast broadcast_to cast cat cdiv ceil clamp constexpr
-    cos cumprod cumsum debug_barrier device_assert dot dot_scaled dtype erf exp exp2 expand_dims fdiv flip float16 float32
-    float64 float8e4b15 float8e4nv float8e5 floor fma full gather histogram int1 int16 int32 int64 int8 interleave join load
-    log log2 make_block_ptr make_tensor_descriptor load_tensor_descriptor store_tensor_descriptor max max_constancy
-    max_contiguous maximum min minimum mul multiple_of num_programs permute philox pointer_type program_id rand rand4x randint
-    randint4x randn randn4x range ravel reduce reshape rsqrt sigmoid sin softmax sort split sqrt sqrt_rn static_assert
-    static_range store sum swizzle2d tensor topk trans umulhi uint16 uint32 uint64 uint8 uint_to_uniform_float view void where
-    xor_sum zeros zeros_like div_rn pi32_t
-    """.split()
-)
-_METHODS = frozenset(
-    """
-    T abs argmax argmin broadcast_to cast cdiv ceil cos cumprod cumsum dtype element_ty erf exp exp2 expand_dims flip floor
-    load log log2 logical_and logical_or max min numel permute primitive_bitwidth ravel reshape rsqrt shape sigmoid sin softmax
-    sort split sqrt store sum to trans view xor_sum
-    """.split()
-)
+_FUNCTIONS_TEXT = """
+    abs advance and_ arange argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max
+    atomic_min atomic_or atomic_xchg atomic_xor assume bfloat16 bitonic_merge block_type broadcast broadcast_to
+    cast cat cdiv ceil clamp constexpr cos cumprod cumsum debug_barrier device_assert dot dot_scaled dtype erf
+    exp exp2 expand_dims fdiv flip float16 float32 float64 float8e4b15 float8e4nv float8e5 floor fma full gather
+    histogram int1 int16 int32 int64 int8 interleave join load log log2 make_block_ptr make_tensor_descriptor
+    load_tensor_descriptor store_tensor_descriptor max max_constancy max_contiguous maximum min minimum mul
+    multiple_of num_programs permute philox pointer_type program_id rand rand4x randint randint4x randn randn4x
+    range ravel reduce reshape rsqrt sigmoid sin softmax sort split sqrt sqrt_rn static_assert static_range
+    store sum swizzle2d tensor topk trans umulhi uint16 uint32 uint64 uint8 uint_to_uniform_float view void
+    where xor_sum zeros zeros_like div_rn pi32_t
+"""
+_FUNCTIONS = frozenset(_FUNCTIONS_TEXT.split())
+_METHODS_TEXT = """
+    T abs argmax argmin broadcast_to cast cdiv ceil cos cumprod cumsum dtype element_ty erf exp exp2 expand_dims
+    flip floor load log log2 logical_and logical_or max min numel permute primitive_bitwidth ravel reshape rsqrt
+    shape sigmoid sin softmax sort split sqrt store sum to trans view xor_sum
+"""
+_METHODS = frozenset(_METHODS_TEXT.split())
 _BUILTINS = frozenset({"range", "min", "max", "abs", "len", "float", "int", "bool", "tl"})
 _NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If,
