@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from rooflab.speed import Unsteady, set_runners
 from rooflab.traffic import Traffic, set_counter
 
+from .clock import Clock
 from .lab import LabCell, LabNotebook
 from .outcome import CheckResult, Outcome
 from .outputs import error_output, failure_note, of_student, stream_output
@@ -134,12 +136,16 @@ def examine(lab: LabNotebook, plan: Plan, session: Session, shell: Any, secret: 
     """
     examiner = _Examiner(lab, session, shell, secret, answers=plan.answers)
     session.show = lambda text: print(text, end="")
+    clock = Clock(session)
     set_counter(examiner.traffic)
+    set_runners(clock.open)
     try:
         for step in plan.steps:
             examiner.step(step)
     finally:
         set_counter(None)
+        set_runners(None)
+        clock.close()
         session.close()
     return Outcome(
         lab.name, examiner.checks, examiner.outputs, plan.answers, (*plan.remarks, *_remarks(examiner.failed)),
@@ -180,6 +186,6 @@ def _worth(value: object, points: float) -> tuple[float | None, str]:
 
 
 def _failed(error: BaseException) -> tuple[float | None, str]:
-    if isinstance(error, Unsupported):
+    if isinstance(error, Unsupported | Unsteady):
         return None, f"A person has to look: {error}."
     return 0.0, ""

@@ -5,10 +5,10 @@ calls, is taken out of the student's cell by its text, and everything in it is c
 contain: arithmetic, control flow, its own names, and the functions of `triton.language`. No imports, no other
 attributes, no names from outside but numbers and further kernels of the same cell.
 
->>> text = "@triton.jit\\ndef double(x, N: tl.constexpr):\\n    i = tl.arange(0, N)\\n    tl.store(x + i, tl.load(x + i))"
->>> pure_kernel(text, "double").splitlines()[:2]
+>>> text = "@triton.jit\\ndef f(x, N: tl.constexpr):\\n    i = tl.arange(0, N)\\n    tl.store(x + i, tl.load(x + i))"
+>>> pure_kernel(text, "f").splitlines()[:2]
 ['import triton', 'import triton.language as tl']
->>> pure_kernel(text.replace("tl.load", "open"), "double")
+>>> pure_kernel(text.replace("tl.load", "open"), "f")
 Traceback (most recent call last):
 rooflab.grading.puretriton.NotPure: line 4 of the cell: a kernel cannot use 'open'; it may use ...
 """
@@ -40,12 +40,16 @@ _METHODS_TEXT = """
 """
 _METHODS = frozenset(_METHODS_TEXT.split())
 _BUILTINS = frozenset({"range", "min", "max", "abs", "len", "float", "int", "bool", "tl"})
-_NODES = (
-    ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If,
-    ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.Assert, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare,
-    ast.Call, ast.keyword, ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.List, ast.Tuple,
-    ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop,
+_STATEMENTS = (
+    ast.FunctionDef, ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Expr,
+    ast.Pass, ast.Break, ast.Continue, ast.Assert,
 )  # fmt: skip
+_EXPRESSIONS = (
+    ast.arguments, ast.arg, ast.keyword, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call,
+    ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.List, ast.Tuple, ast.expr_context, ast.boolop, ast.operator,
+    ast.unaryop, ast.cmpop,
+)  # fmt: skip
+_NODES = _STATEMENTS + _EXPRESSIONS
 _MOST_NODES = 20_000
 
 

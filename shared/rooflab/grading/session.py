@@ -22,9 +22,9 @@ from .codec import NotPlain, Refused
 from .rebuild import Step
 from .remote import RemoteFunction, RemoteObject, StudentError, Unsupported, change, identity, raised
 
-__all__ = ["KERNEL", "STUDENT", "GuestProvider", "Ran", "Session", "Times"]
+__all__ = ["KERNEL", "PROBE", "STUDENT", "GuestProvider", "Ran", "Session", "Times"]
 
-STUDENT, KERNEL = "student", "kernel"
+STUDENT, KERNEL, PROBE = "student", "kernel", "probe"
 _LIMIT = 256 * 2**20
 _MOST_CALLBACKS = 100_000
 
@@ -33,7 +33,7 @@ class GuestProvider(Protocol):
     """Whoever starts and ends the student's process."""
 
     def start(self, what: str) -> socket.socket:
-        """Start a fresh process, for the "student" or for a "kernel"; return the grader's end of the connection."""
+        """Start a fresh process for a "student", a "kernel" or a "probe"; return the grader's end of its connection."""
         ...
 
     def end(self, what: str, reason: str) -> str:
@@ -104,6 +104,13 @@ class Session:
         if head.get("error"):
             raise raised(head["error"])
         return value
+
+    def request(self, head: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """Send a request to the student's process and return its answer; raises the error that it tells."""
+        told, value = self._ask(head)
+        if told.get("error"):
+            raise raised(told["error"])
+        return told, value
 
     def traffic(self, source: str, name: str, grid: tuple[int, ...], given: tuple[Any, Any]) -> dict[str, Any]:
         """Count a kernel in a fresh process that runs nothing else; returns the fields of Traffic."""

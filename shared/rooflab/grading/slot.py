@@ -30,7 +30,7 @@ from .lab import LabNotebook
 from .outcome import Outcome
 from .rebuild import Plan
 from .sandbox import Guest, Limits, Sandbox
-from .session import STUDENT
+from .session import PROBE, STUDENT
 from .warm import VARIABLE
 
 __all__ = ["ENVIRONMENT", "Slot"]
@@ -55,10 +55,18 @@ class Slot:
         level: of the sandbox ("auto", or one of its levels).
         folder: files that the assignment hands out, readable for both; may be None.
         private: a folder of the grader's own, for what the two have to write.
+        accelerator: let the student's process see the GPUs.
     """
 
     def __init__(
-        self, lab: LabNotebook, limits: Limits, *, level: str = "auto", folder: Path | None = None, private: Path
+        self,
+        lab: LabNotebook,
+        limits: Limits,
+        *,
+        level: str = "auto",
+        folder: Path | None = None,
+        private: Path,
+        accelerator: bool = False,
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
         self.private = Path(tempfile.mkdtemp(prefix="slot-", dir=private))
@@ -66,7 +74,7 @@ class Slot:
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}
-        self._asked_level = level
+        self._asked_level, self._accelerator = level, accelerator
         self._paths = [str(folder)] if folder else []
         figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
         self.sandbox = self._open("rooflab.grading.guest:serve", {**self._environment, **figures})
@@ -146,7 +154,7 @@ class Slot:
 
     def _sandbox(self, what: str) -> Sandbox:
         """The one for the student's code, or the one in which kernels are counted."""
-        if what == STUDENT:
+        if what in (STUDENT, PROBE):
             return self.sandbox
         if self._kernels is None:
             self._kernels = self._open("rooflab.grading.kernelguest:serve", {**ENVIRONMENT, **kernelguest.WARM})
@@ -161,6 +169,7 @@ class Slot:
             read_only=self._paths,
             environment=environment,
             level=level,
+            accelerator=self._accelerator,
             unsafe=level == "none",
             folder=self.private,
         )
