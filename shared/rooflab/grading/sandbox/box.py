@@ -27,7 +27,7 @@ from .watch import Watch
 
 __all__ = ["Sandbox", "probe_level"]
 
-_TRIAL_S = 10.0
+_TRIAL_S = 30.0
 
 
 def probe_level() -> str:

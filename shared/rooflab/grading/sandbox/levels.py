@@ -86,7 +86,8 @@ def open_server(
     if way.level != "none" and not seccomp.supported():
         raise SandboxUnavailable(f"the table of system calls does not cover {os.uname().machine}.")
     safe = way.level != "none"
-    closed = needs_search((*shown.read, str(folder)), with_parents=not way.outer)
+    own = () if way.inner else (str(folder),)
+    closed = needs_search((*shown.read, *own), with_parents=not way.outer)
     plan = replace(
         plan, inner=way.inner, outer=way.outer, landlock=safe and abi > 0, seccomp=safe, search=way.users and closed,
         read=shown.read, devices=shown.devices,
