@@ -152,9 +152,8 @@ def test_the_grader_is_not_signalled(guest):
     for target in (os.getpid(), os.getppid()):
         answer = guest.run(f"import os, signal; os.kill({target}, 0)")
         assert refused(answer), answer
-    guest.run("os.kill(-1, 0)")  # all that it may signal: never the grader, whose death would end this test
-    guest.tell("os.kill(-1, 9)")
-    assert guest.guest.wait(10) is None or True
+    guest.tell("os.kill(-1, 9)")  # all that it may signal: if the grader were among them, this test would end here
+    guest.guest.wait(1)
     assert alive(os.getpid())
 
 
@@ -203,8 +202,12 @@ def test_setuid_programs_gain_nothing(guest):
     program = next((path for path in ("/usr/bin/su", "/usr/bin/mount", "/usr/bin/passwd") if os.path.exists(path)), "")
     if not program:
         pytest.skip("no program with a setuid bit is installed")
-    assert guest.run("found = [l.split()[1] for l in open('/proc/self/status') if l.startswith('NoNewPrivs')]") == "['1']"
-    told = guest.run("import subprocess; found = subprocess.run(['cat', '/proc/self/status'], capture_output=True).stdout")
+    assert (
+        guest.run("found = [l.split()[1] for l in open('/proc/self/status') if l.startswith('NoNewPrivs')]") == "['1']"
+    )
+    told = guest.run(
+        "import subprocess; found = subprocess.run(['cat', '/proc/self/status'], capture_output=True).stdout"
+    )
     effective = re.search(r"CapEff:\\t([0-9a-f]+)", told)
     # Without namespaces the kernel's files about a program that the guest starts are closed to it too.
     assert effective is None or int(effective[1], 16) in (0, 4)
@@ -241,7 +244,9 @@ def test_nothing_is_typed_into_a_terminal(guest):
 
 
 def test_no_new_namespace_by_a_program(guest):
-    told = guest.run("import subprocess; found = subprocess.run(['unshare', '-Ur', 'true'], capture_output=True).returncode")
+    told = guest.run(
+        "import subprocess; found = subprocess.run(['unshare', '-Ur', 'true'], capture_output=True).returncode"
+    )
     assert told != "0"
 
 

@@ -38,7 +38,9 @@ def guest(loaded):
 
 
 def test_numpy_computes(guest):
-    assert guest.run("import numpy as np; found = float(np.ones((300, 300)) @ np.ones(300) @ np.ones(300))") == "90000.0"
+    assert (
+        guest.run("import numpy as np; found = float(np.ones((300, 300)) @ np.ones(300) @ np.ones(300))") == "90000.0"
+    )
     assert guest.run("found = float(np.linalg.svd(np.eye(200))[1].sum())") == "200.0"
     assert guest.run("found = np.random.default_rng(0).normal(size=3).shape") == "(3,)"
 

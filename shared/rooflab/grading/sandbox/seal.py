@@ -69,16 +69,20 @@ def enter_namespaces(plan: Plan, errand: Errand) -> None:
 
 
 def _take(path: str) -> int:
+    """What is mounted at a path, apart from where it is mounted."""
     return kernel.syscall(_OPEN_TREE, -100, path.encode(), _CLONE_TREE | 0x8000)
 
 
 def _put(tree: int, path: str) -> None:
+    """Put what was taken beneath the new ``/tmp``, through folders that all may pass."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    before = os.umask(0o022)
+    target.parent.mkdir(parents=True, exist_ok=True)
     if os.path.isdir(f"/proc/self/fd/{tree}"):
-        target.mkdir(mode=0o755)
+        target.mkdir()
     else:
-        target.touch(mode=0o644)
+        target.touch()
+    os.umask(before)
     kernel.syscall(_MOVE_MOUNT, tree, b"", -100, path.encode(), _FROM_DESCRIPTOR)
     os.close(tree)
 
@@ -95,7 +99,13 @@ def seal(plan: Plan, errand: Errand) -> dict[str, Any]:
     _become(plan, errand)
     _settle(plan, errand)
     kernel.no_new_privileges()
-    told: dict[str, Any] = {"uid": os.getuid(), "users": errand.uid is not None, "namespaces": plan.inner, "landlock": 0, "seccomp": False}
+    told: dict[str, Any] = {
+        "uid": os.getuid(),
+        "users": errand.uid is not None,
+        "namespaces": plan.inner,
+        "landlock": 0,
+        "seccomp": False,
+    }
     if plan.landlock:
         told["landlock"] = landlock.restrict(_rules(plan, errand))
     if plan.seccomp:
