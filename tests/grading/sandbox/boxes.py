@@ -18,7 +18,8 @@ USERS = os.geteuid() == 0
 
 WAYS = {
     "bubblewrap": Way("bubblewrap", inner=True, users=USERS),
-    "bubblewrap-outer": Way("bubblewrap"),  # where namespaces cannot be made inside of others
+    # Where namespaces cannot be made inside of others; root has no use for it.
+    **({} if USERS else {"bubblewrap-outer": Way("bubblewrap")}),
     "landlock": Way("landlock", users=USERS),
 }
 

@@ -134,8 +134,9 @@ def test_a_start_is_quick(loaded, capsys):
             assert one.run("found = 1") == "1"
         whole.append(time.perf_counter() - begun)
     with capsys.disabled():
-        print(f"\n{loaded.way}: a guest with {', '.join(PRELOADED)} is ready after {statistics.median(starts) * 1e3:.0f} ms, "
-              f"and gone after {statistics.median(whole) * 1e3:.0f} ms")  # fmt: skip
+        ready, gone = statistics.median(starts) * 1e3, statistics.median(whole) * 1e3
+        what = ", ".join(PRELOADED)
+        print(f"\n{loaded.way}: a guest with {what} is ready after {ready:.0f} ms, and gone after {gone:.0f} ms")
 
 
 def test_anybody_can_use_it(request):
@@ -156,9 +157,9 @@ def test_anybody_can_use_it(request):
     home = Path(tempfile.mkdtemp(prefix="rooflab-test-"))  # those of pytest are closed to other users
     os.chown(home, 65534, 65534)
     request.addfinalizer(lambda: shutil.rmtree(home))
-    names = ["test_sandbox_attacks.py", "test_sandbox_limits.py"]
+    tests = [str(Path(__file__).with_name(name)) for name in ("test_sandbox_attacks.py", "test_sandbox_limits.py")]
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "--rootdir", str(ROOT), *(str(Path(__file__).with_name(name)) for name in names)],
+        [python, "-m", "pytest", "-q", "--rootdir", str(ROOT), *tests],
         env={"PATH": "/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1",
              "PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), str(packages)])},
         cwd=ROOT, user=65534, group=65534, extra_groups=[], capture_output=True, text=True, check=False, timeout=400,

@@ -88,10 +88,8 @@ def mount(source: str, target: str, kind: str = "", *, flags: int = 0, options: 
     _checked(done, f"mount of {kind or source} on {target}")
 
 
-def tmpfs(target: str, size_bytes: int, *, owner: int, group: int) -> None:
+def tmpfs(target: str, size_bytes: int, *, files: int, owner: int, group: int) -> None:
     """Put an empty folder of limited size, which only its owner may enter, in place of ``target``."""
-    # A file costs the kernel about 1 KiB beside its contents: names without contents must not add up either.
-    files = max(1024, size_bytes // 8192)
     options = f"size={size_bytes},nr_inodes={files},mode=700,uid={owner},gid={group}"
     mount("tmpfs", target, "tmpfs", flags=MS_NOSUID | MS_NODEV, options=options)
 

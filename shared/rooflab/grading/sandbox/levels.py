@@ -58,10 +58,10 @@ def ways(level: str = "auto", *, unsafe: bool = False) -> list[Way]:
         raise ValueError(f"expected a level of the sandbox, one of auto, {', '.join(LEVELS)}; found {level!r}")
     users = own_users()
     known = [
-        *[Way("bubblewrap", inner=True, users=True)] * users,
-        Way("bubblewrap", inner=True),
-        # Where AppArmor lets bubblewrap make namespaces, but not what runs in it.
-        Way("bubblewrap"),
+        Way("bubblewrap", inner=True, users=users),
+        # Where AppArmor lets bubblewrap make namespaces, but not what runs in it. Not for root: guests would be root,
+        # whose processes the kernel does not count.
+        *[Way("bubblewrap")] * (not users),
         Way("landlock", users=users),
         Way("none"),
     ]

@@ -62,8 +62,9 @@ def enter_namespaces(plan: Plan, errand: Errand) -> None:
         user = group = errand.uid
     kernel.write_protect("/")
     hidden = {path: _take(path) for path in plan.read if path.startswith("/tmp/")}
-    kernel.tmpfs("/tmp", plan.limits.disk_bytes, owner=user, group=group)
-    kernel.tmpfs("/dev/shm", max(plan.limits.disk_bytes // 4, 2**20), owner=user, group=group)
+    disk, files = plan.limits.disk_bytes, plan.limits.files
+    kernel.tmpfs("/tmp", disk, files=files, owner=user, group=group)
+    kernel.tmpfs("/dev/shm", max(disk // 4, 2**20), files=files, owner=user, group=group)
     for path, tree in hidden.items():
         _put(tree, path)
 
