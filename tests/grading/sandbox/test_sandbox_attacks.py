@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ...package.processes import alive, wait_for
-from .boxes import inside
+from .boxes import inside, running
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -275,18 +275,6 @@ def test_a_daemon_does_not_outlive_the_run(sandbox):
         """)
         wait_for(lambda: running(marker))
     assert not running(marker)
-
-
-def running(marker):
-    """The processes that bear a name, as the machine sees them."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes().startswith(marker.encode()):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return [each for each in found if alive(each)]
 
 
 def test_killing_its_group_ends_itself_only(sandbox):

@@ -3,14 +3,17 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from rooflab.grading.sandbox import Limits, Sandbox, SandboxUnavailable
 
 from ...package.processes import alive, wait_for
-from .boxes import INSIDE, LIMITS, inside, open_box
+from .boxes import INSIDE, LIMITS, inside, open_box, running
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -316,3 +319,31 @@ def test_a_guest_that_does_not_end_stops_nobody(sandbox, monkeypatch):
     with inside(sandbox) as later:
         assert later.run("found = 1") == "1"
     assert sandbox._server.pid != server
+
+
+GRADER = """
+import sys
+sys.path.insert(0, {folder!r})
+from tests.grading.sandbox.boxes import inside, open_box
+with open_box({way!r}) as opened, inside(opened) as one:
+    one.run("import os; os.fork() or os.execvp('python3', [{marker!r}, '-c', 'import time; time.sleep(600)'])")
+    print('ready', flush=True)
+    input()
+"""
+
+
+def test_a_grader_that_is_killed_leaves_nothing_running(sandbox):
+    marker = f"rooflab-orphan-{os.getpid()}"
+    code = GRADER.format(folder=str(Path(__file__).parents[3]), way=sandbox.way, marker=marker)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as grader:
+        assert grader.stdout.readline() == "ready\n"
+        wait_for(lambda: running(marker))
+        grader.kill()
+    wait_for(lambda: not running(marker))
+
+
+def test_other_systems_are_told_where_to_go(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(SandboxUnavailable, match="on Linux only"):
+        Sandbox(Limits())

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
@@ -77,6 +78,10 @@ class Sandbox:
             FileNotFoundError: something of ``read_only`` does not exist.
             ValueError: no level has this name.
         """
+        if sys.platform != "linux":
+            raise SandboxUnavailable(
+                "Student code can be held on Linux only: grade on a Linux machine, in a container, or in WSL 2."
+            )
         self.limits = limits
         self._modules = [*modules, *filter(None, [entry.partition(":")[0]])]
         self._given = dict(environment or {})

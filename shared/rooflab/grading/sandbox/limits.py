@@ -45,7 +45,7 @@ class Limits:
 
     @property
     def files(self) -> int:
-        """How many files and folders there may be: names without contents cost about 1 KiB each, and must not add up."""
+        """How many files and folders there may be: names alone cost about 1 KiB each, and must not add up either."""
         return max(1024, self.disk_bytes // 8192)
 
     def __post_init__(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -119,6 +118,8 @@ def seal(plan: Plan, errand: Errand) -> dict[str, Any]:
 
 
 def _limit(plan: Plan, errand: Errand) -> None:
+    import resource  # absent on Windows, where this package can be imported all the same
+
     limits = plan.limits
     seconds = ceil(limits.total_s) * (os.cpu_count() or 1) + _CPU_MARGIN_S
     values = {
