@@ -162,14 +162,17 @@ def against_roof(
         runner.go(*_fresh())  # compiles, loads, fills caches
     for _ in range(_TRIES):
         times: dict[str, list[float]] = {name: [] for name in runners}
-        for _ in range(calls):
-            for name, runner in runners.items():
+        for turn in range(calls):
+            order = list(runners) if turn % 2 else list(runners)[::-1]
+            runners["null"].go(*_fresh())  # a device that has idled while results were compared wakes up
+            for name in order:
                 seed, key = _fresh()
                 begun = time.perf_counter()
-                digest = runner.go(seed, key)
+                digest = runners[name].go(seed, key)
                 times[name].append(time.perf_counter() - begun)
                 if name == "own":
-                    trial.verify(runner.fetch(), seed, key, digest)
+                    last = seed, key, digest
+            trial.verify(runners["own"].fetch(), *last)
         if all(_drift(times[name]) <= _DRIFT for name in times if name != "own"):
             return _speed(times)
     raise Unsteady("The device's own copies have changed their speed during the measurement: measure again.")

@@ -64,7 +64,8 @@ def go(self, number, seed, key):
     timed.go(function, seed, key)
 g._Guest.go = go
 """ + EAGER,
-    "patched clock": "import time\ntime.perf_counter = time.monotonic = lambda: 0.0\n" + "def softmax(x):\n    for _ in range(9): y = torch.softmax(x, -1)\n    return y",
+    "patched clock": "import time\ntime.perf_counter = time.monotonic = lambda: 0.0\n"
+    "def softmax(x):\n    for _ in range(9): y = torch.softmax(x, -1)\n    return y",
 }  # fmt: skip
 
 

@@ -46,8 +46,8 @@ _STATEMENTS = (
 )  # fmt: skip
 _EXPRESSIONS = (
     ast.arguments, ast.arg, ast.keyword, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call,
-    ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.List, ast.Tuple, ast.expr_context, ast.boolop, ast.operator,
-    ast.unaryop, ast.cmpop,
+    ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.List, ast.Tuple, ast.expr_context, ast.boolop,
+    ast.operator, ast.unaryop, ast.cmpop,
 )  # fmt: skip
 _NODES = _STATEMENTS + _EXPRESSIONS
 _MOST_NODES = 20_000

@@ -174,7 +174,7 @@ def hash_kernel() -> Any:
     import triton.language as tl
 
     @triton.jit
-    def add_hashes(words, total, n, key, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
+    def add_hashes(words, total, n, key, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
         place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         inside = place < n
         word = tl.load(words + place, mask=inside, other=0).to(tl.uint32, bitcast=True)
