@@ -208,7 +208,7 @@ class Sandbox:
         assert server is not None
         room = Room(self._plan, self._folder, own_user=self._own_users)
         try:
-            started = server.fork(Errand(argument, room.scratch, room.uid, room.processes, trial))
+            started = server.fork(Errand(room.scratch, room.uid, room.processes, trial), argument)
         except BaseException:
             room.give_back()
             raise
