@@ -83,7 +83,7 @@ def make_course(folder: Path, book: Book, order: Order) -> list[Row]:
             raise ValueError(f"Another command is changing {folder}: wait until it has ended.")
         old = read_settings(folder)
         settings = _settle(old, order, folder, book.root)
-        labs = _chosen(book, settings)
+        labs = _chosen(book, settings, order)
         private = _private(folder, settings, labs, book.root)
         targets = [_target(lab, private.get(lab.name, Private())) for lab in labs]
         there = read_assignments(folder)
@@ -95,7 +95,7 @@ def make_course(folder: Path, book: Book, order: Order) -> list[Row]:
 
 def _settle(old: Settings | None, order: Order, folder: Path, root: Path) -> Settings:
     """The settings of before with what was asked for now."""
-    if old is None and any(path.name not in ("private",) for path in folder.iterdir()):
+    if old is None and any(path.name != "private" for path in folder.iterdir()):
         raise ValueError(f"{folder} is no course that `rooflab course` made, and is not empty: give another folder.")
     if old is None:
         old = Settings(id=order.course_id or folder.name)
@@ -104,11 +104,10 @@ def _settle(old: Settings | None, order: Order, folder: Path, root: Path) -> Set
     elif order.course_id not in (None, old.id):
         raise ValueError(f"This course is called {old.id}: make another folder for a course {order.course_id}.")
     private = order.private.expanduser().resolve() if order.private else None
-    for place in filter(None, [private]):
-        if not place.is_dir():
-            raise ValueError(f"There is no folder {place}: make it, or correct --private.")
-        if place.is_relative_to(root) or any(place.is_relative_to(folder / name) for name in ("source", "release")):
-            raise ValueError(f"{place} would be handed on with the book or the labs: keep private checks elsewhere.")
+    if private and not private.is_dir():
+        raise ValueError(f"There is no folder {private}: make it, or correct --private.")
+    if private and any(private.is_relative_to(place) for place in (root, folder / "source", folder / "release")):
+        raise ValueError(f"{private} would be handed on with the book or the labs: keep private checks elsewhere.")
     return old.with_changes(
         labs=None if old.labs is None and (not order.labs or old.sources) else (*(old.labs or ()), *order.labs),
         exchange=order.exchange if order.exchange is not None else old.exchange,
@@ -116,9 +115,9 @@ def _settle(old: Settings | None, order: Order, folder: Path, root: Path) -> Set
     )
 
 
-def _chosen(book: Book, settings: Settings) -> list[Lab]:
+def _chosen(book: Book, settings: Settings, order: Order) -> list[Lab]:
     labs: dict[str, Lab] = {}
-    for name in settings.labs if settings.labs is not None else [lab.id for lab in book.labs]:
+    for name in (*(settings.labs or [lab.id for lab in book.labs]), *order.labs):
         unit = find(book, name)
         if not isinstance(unit, Lab):
             raise UnknownUnit(f"{name} is no lab: give one of {', '.join(lab.name for lab in book.labs)}.")
