@@ -5,4 +5,4 @@
 []
 """
 
-__all__ = []  # type: ignore[var-annotated]  # its modules are imported by their names
+__all__ = []
