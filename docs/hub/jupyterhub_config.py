@@ -26,6 +26,13 @@ FILES = {
     settings / "nbgrader_config.py": (
         f"c = get_config()\nc.CourseDirectory.course_id = {COURSE!r}\nc.Exchange.root = {str(exchange)!r}\n"
     ),
+    # Formgrader is a page within JupyterLab's page, which JupyterHub forbids by default.
+    settings / "jupyter_server_config.json": json.dumps(
+        {"ServerApp": {"tornado_settings": {"headers": {"Content-Security-Policy": "frame-ancestors 'self'"}}}}
+    ),
+    settings / "labconfig" / "page_config.json": json.dumps(
+        {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    ),
     students / "jupyter_server_config.d" / "class.json": json.dumps(
         {"ServerApp": {"jpserver_extensions": {f"nbgrader.server_extensions.{name}": False for name in (
             "formgrader", "course_list",
