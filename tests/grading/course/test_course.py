@@ -2,12 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
-from coursework import build, cells_of, dump, edit, give_grades
+from coursework import ROOT, build, cells_of, dump, edit, give_grades
 
 SOURCE, RELEASE = "source/lab1_demo/lab1_demo.ipynb", "release/lab1_demo/lab1_demo.ipynb"
 SCRIPT = "solutions/s9_demo/lab1_demo.py"
@@ -317,6 +318,31 @@ def test_nbgrader_works_in_a_course_away_from_the_clone(course, tmp_path):
     page = (course / "feedback" / "ada" / "lab1_demo" / "lab1_demo.html").read_text(encoding="utf-8")
     assert "np.random.default_rng()" not in page
     assert "lab1_demo" in page
+
+
+def test_a_penalty_for_being_late_is_a_plugin_as_the_page_says(course, tmp_path, rooflab):
+    import courses
+
+    text = (ROOT / "docs" / "classroom.md").read_text(encoding="utf-8")
+    [plugin] = [code for code in re.findall(r"```python\n(.*?)```", text, re.S) if "late_submission_penalty" in code]
+    with (course / "nbgrader_config.py").open("a", encoding="utf-8") as file:
+        file.write(plugin)
+    assert rooflab("course", course, "--due", "lab1_demo=2026-12-24 19:00 Europe/Berlin")[0] == 0
+    for student, moment in (("ada", "2026-12-24 17:59:00 UTC"), ("bob", "2026-12-25 18:30:00 UTC")):
+        folder = course / "submitted" / student / "lab1_demo"
+        folder.mkdir(parents=True)
+        shutil.copy(course / SOURCE, folder)
+        (folder / "timestamp.txt").write_text(moment)
+    (tmp_path / "home").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "autograde", "lab1_demo"], cwd=course,
+        env=courses.environment(tmp_path / "home"), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert rooflab("course", course, "--export", "csv")[0] == 0
+    rows = [line.split(",") for line in (course / "grades-csv.csv").read_text().splitlines()]
+    # Ten points by checks; the second day after the due date has begun.
+    assert [(row[0], row[4], row[5]) for row in rows[1:]] == [("ada", "10", "0"), ("bob", "8", "2")]
 
 
 def test_a_course_without_rooflab_says_so_and_hands_out_nothing(course, tmp_path):
