@@ -77,7 +77,10 @@ def make_course(folder: Path, book: Book, order: Order) -> list[Row]:
     require("classroom", "nbgrader")
     if book.root is None:
         raise UnknownUnit("A course is made out of the book: run this inside a clone of the Rooflab repository.")
+    new = not folder.exists()
     folder = output_folder(folder)
+    if new:
+        folder.chmod(0o700)  # solutions and grades are nobody else's, also where home folders are open to all
     with alone_in(folder) as held:
         if not held:
             raise ValueError(f"Another command is changing {folder}: wait until it has ended.")
@@ -95,7 +98,7 @@ def make_course(folder: Path, book: Book, order: Order) -> list[Row]:
 
 def _settle(old: Settings | None, order: Order, folder: Path, root: Path) -> Settings:
     """The settings of before with what was asked for now."""
-    if old is None and any(path.name != "private" for path in folder.iterdir()):
+    if old is None and any(path.name != "private" and path.name[0] != "." for path in folder.iterdir()):
         raise ValueError(f"{folder} is no course that `rooflab course` made, and is not empty: give another folder.")
     if old is None:
         old = Settings(id=order.course_id or folder.name)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,8 @@ __all__ = ["FORMATS", "Roster", "canvas", "export", "moodle", "plain", "read_ros
 
 _POINTS_POSSIBLE = "Points Possible"
 # In which order the columns of a roster are asked for the id of a student in nbgrader, which is a login.
-_IDS = ("sis login id", "username", "sis user id", "id number", "id", "email address", "email")
+_IDS = ("sis login id", "username", "sis user id", "id number", "email address", "email")
+_BARE_ID = "id"  # Canvas' own number, which could be somebody else's id here; taken where there is nothing better
 _MOODLE = ("First name", "Last name", "ID number", "Email address")
 
 
@@ -45,13 +47,16 @@ class Roster:
             names.setdefault(student.id.lower(), student.id)
             if student.email:
                 names.setdefault(student.email.lower(), student.id)
-        columns = [place for name in _IDS for place, head in enumerate(self.head) if head.strip().lower() == name]
-        found = []
+        heads = [name.strip().lower() for name in self.head]
+        columns = [heads.index(name) for name in _IDS if name in heads] or [heads.index(_BARE_ID)]
+        found: list[tuple[Sequence[str], str]] = []
         for row in self.rows:
-            ids = [row[column].strip() for column in columns if column < len(row) and row[column].strip()]
+            ids = [row[column].strip() for column in columns if row[column].strip()]
             exact = [each for each in ids if each in known]
             near = [names[each.lower()] for each in ids if each.lower() in names]
             found.append((row, next(iter([*exact, *near]), "")))
+        if twice := [who for who, times in Counter(who for _, who in found if who).items() if times > 1]:
+            raise ValueError(f"{twice[0]} stands for several rows of the roster: correct its ids or e-mail addresses.")
         return found
 
     def column(self, assignment: str) -> int | None:
@@ -73,7 +78,7 @@ def read_roster(path: Path) -> Roster:
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is no CSV file in UTF-8 ({error}): export it from the platform again.") from None
     rows = [row for row in rows if any(cell.strip() for cell in row)]
-    if len(rows) < 2 or not {name.strip().lower() for name in rows[0]} & set(_IDS):
+    if len(rows) < 2 or not {name.strip().lower() for name in rows[0]} & {*_IDS, _BARE_ID}:
         raise ValueError(
             f"{path} has no column with an id of students ({', '.join(_IDS)}): export the gradebook from the platform."
         )
@@ -103,7 +108,7 @@ def canvas(
     ]
     if roster is not None:
         names = [name.strip() for name in roster.head]
-        if names[:2] != ["Student", "ID"] or "Section" not in names:
+        if names[:2] not in (["Student", "ID"], ["LastName", "FirstName"]) or "Section" not in names:
             raise ValueError(
                 "The roster is no gradebook of Canvas: export it there (Grades, Export), and give that file."
             )
@@ -139,23 +144,22 @@ def moodle(
         students: of the gradebook.
         roster: the file that Moodle exports (grades or participants); None writes ids as "ID number".
     """
-    if roster is None:
-        people = [
-            ([student.first_name, student.last_name, student.id, student.email], student.id)
-            for student in _sorted(students)
-        ]
-        heads = [each.name for each in assignments]
-    else:
+    heads, people = [each.name for each in assignments], []
+    for each in _sorted(students) if roster is None else []:
+        people.append(([each.first_name, each.last_name, each.id, each.email], ["-"] * len(heads), each.id))
+    if roster is not None:
         names = [name.strip().lower() for name in roster.head]
         same = {"last name": "surname", "email address": "email"}
-        at = [next((names.index(n) for n in (w.lower(), same.get(w.lower())) if n in names), None) for w in _MOODLE]
-        people = [(["" if i is None else row[i] for i in at], who) for row, who in roster.students(students)]
-        columns = [roster.column(each.name) for each in assignments]
-        heads = [each.name if at is None else roster.head[at] for each, at in zip(assignments, columns, strict=True)]
-    return [
-        [*_MOODLE, *heads],
-        *[[*row, *[_score(each, who) or "-" for each in assignments]] for row, who in people],
-    ]
+        own = [next((names.index(n) for n in (w.lower(), same.get(w.lower())) if n in names), None) for w in _MOODLE]
+        at = [roster.column(name) for name in heads]
+        heads = [name if column is None else roster.head[column] for name, column in zip(heads, at, strict=True)]
+        for row, who in roster.students(students):
+            before = ["-" if column is None else row[column] or "-" for column in at]
+            people.append((["" if column is None else row[column] for column in own], before, who))
+    rows = [[*_MOODLE, *heads]]
+    for own_cells, before, who in people:  # a grade that is only in Moodle stays
+        rows.append([*own_cells, *[_score(each, who) or old for each, old in zip(assignments, before, strict=True)]])
+    return rows
 
 
 def plain(assignments: Sequence[Assignment], students: Mapping[str, Student], roster: Roster | None) -> list[list[str]]:

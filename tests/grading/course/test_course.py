@@ -49,6 +49,7 @@ def test_the_command_says_what_it_made_and_a_second_run_changes_nothing(clone, t
     assert (code, err) == (0, "")
     assert state_of(out).split() == ["lab1_demo", "14", "2026-12-24", "17:00", "UTC", "made;", "due", "date", "set"]
     assert "nbgrader release_assignment lab1_demo" in out
+    assert folder.stat().st_mode & 0o077 == 0, "solutions and grades are open to others"
     before = tree(folder)
     code, out, err = rooflab("course", folder)
     assert (code, err) == (0, "")

@@ -151,6 +151,40 @@ def test_points_are_those_of_nbgraders_own_export(graded, rooflab):
         assert float(ours[who][6]) == float(theirs[who][-1])
 
 
+def test_a_number_of_canvas_is_not_taken_for_an_id_of_ours(course, rooflab, tmp_path):
+    give_grades(course, {"101": 1.0})
+    roster, to = tmp_path / "canvas.csv", tmp_path / "to.csv"
+    roster.write_text(CANVAS, encoding="utf-8")
+    assert rooflab("course", course, "--export", "canvas", "--roster", roster, "--to", to)[0] == 0
+    assert [row["lab1_demo (4711)"] for row in as_canvas(read(to))[2]] == ["", "3.00", ""]
+
+
+def test_two_rows_of_one_student_are_refused(graded, rooflab, tmp_path):
+    roster = tmp_path / "canvas.csv"
+    roster.write_text(CANVAS.replace("0f3a", "ADA"), encoding="utf-8")
+    code, _, err = rooflab("course", graded, "--export", "canvas", "--roster", roster)
+    assert (code, "ada stands for several rows" in err) == (1, True)
+
+
+def test_canvas_may_part_names_into_two_columns(graded, rooflab, tmp_path):
+    roster, to = tmp_path / "canvas.csv", tmp_path / "to.csv"
+    roster.write_text(
+        "LastName,FirstName,ID,SIS User ID,SIS Login ID,Section,lab1_demo (4711)\nPoints Possible,,,,,,14\n"
+        "Lovelace,Ada,101,S-1,ada,Perf 101,\n"
+    )
+    assert rooflab("course", graded, "--export", "canvas", "--roster", roster, "--to", to)[0] == 0
+    assert read(to)[0] == ["LastName", "FirstName", "ID", "SIS User ID", "SIS Login ID", "Section", "lab1_demo (4711)"]
+    assert read(to)[2] == ["Lovelace", "Ada", "101", "S-1", "ada", "Perf 101", "12.75"]
+
+
+def test_a_grade_that_only_moodle_has_is_not_taken_away(course, rooflab, tmp_path):
+    give_grades(course, {"ada": 1.0})
+    roster, to = tmp_path / "moodle.csv", tmp_path / "to.csv"
+    roster.write_text(MOODLE.replace("CB@Uni.example,-", "CB@Uni.example,4.50"), encoding="utf-8")
+    assert rooflab("course", course, "--export", "moodle", "--roster", roster, "--to", to)[0] == 0
+    assert [row[-1] for row in read(to)[1:]] == ["14", "4.50"]
+
+
 def test_waiting_answers_are_told(graded, rooflab):
     from rooflab.grading.course_gradebook import _open
 

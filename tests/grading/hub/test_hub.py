@@ -84,7 +84,7 @@ def test_a_class_from_handing_out_to_feedback(released, hub, browser):
     ada.screenshot("hub_ada_fetched")
     given = (machine.folder / "home" / "ada" / NOTEBOOK).read_text(encoding="utf-8")
     assert "summarize-hidden-101" in given
-    assert not any(secret in given for secret in ("the median of four", "20261224", "HIDDEN TESTS"))
+    assert not any(secret in given for secret in ("the median of four", "9.0, 11.0", "20261224", "HIDDEN TESTS"))
     bob.fetch()
     ada.solve(NOTEBOOK, right | {"colleague": "Nothing waits for the device."})
     bob.solve(NOTEBOOK, {name: right[name] for name in ("summarize", "compare")})
@@ -110,7 +110,8 @@ def test_a_class_from_handing_out_to_feedback(released, hub, browser):
 
     read = ada.fetch_feedback()
     assert "(Score: 22.0 / 27.0)" in read
-    assert "the median of four" not in read
+    assert "the median of four" in read, "what a check says is shown, as its code is not"
+    assert "9.0, 11.0" not in read
     assert "BEGIN HIDDEN TESTS" not in read
     assert not ada.problems + bob.problems + grace.problems
 
