@@ -23,7 +23,7 @@ from typing import Any
 
 from ..execute import read_notebook
 
-__all__ = ["FIRST", "Check", "Private", "files_in", "merge", "parse", "read_private"]
+__all__ = ["FIRST", "Check", "Private", "files_in", "merge", "parse", "private_seed", "read_private"]
 
 # Private checks are numbered from here on: the book's own of one exercise never come so far.
 FIRST = 101
@@ -48,7 +48,7 @@ class Private:
     """What one file adds to a lab."""
 
     checks: tuple[Check, ...] = ()
-    seed: int | None = None
+    seed: int | str | None = None
     name: str = field(default="", compare=False)
 
 
@@ -143,15 +143,24 @@ def _from_notebook(notebook: Any, name: str) -> Private:
     return _private(checks, seeds, name)
 
 
-def _private(checks: list[Check], seeds: list[int], name: str) -> Private:
+def private_seed(notebook: Path) -> str | None:
+    """The seed that was merged into an instructor edition, as text; None where there is none.
+
+    For a grader: what it draws hidden checks from, so that a second run gives the same values.
+    """
+    marks = read_notebook(notebook).metadata.get("rooflab", {})
+    return str(marks["seed"]) if "seed" in marks else None
+
+
+def _private(checks: list[Check], seeds: list[int | str], name: str) -> Private:
     if len(seeds) > 1:
         raise ValueError(f"{name} has {len(seeds)} seeds: keep one.")
     return Private(tuple(checks), seeds[0] if seeds else None, name)
 
 
-def _seed(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise ValueError(f"{where}: a seed is a whole number from 0 to 2**63 - 1, found {value!r}.")
+def _seed(value: Any, where: str) -> int | str:
+    if isinstance(value, bool) or not isinstance(value, int | str) or value == "" or str(value).startswith("-"):
+        raise ValueError(f"{where}: a seed is a whole number from 0 on, or a text, found {value!r}.")
     return value
 
 

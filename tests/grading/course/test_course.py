@@ -10,6 +10,8 @@ import sys
 import pytest
 from coursework import ROOT, build, cells_of, dump, edit, give_grades
 
+from rooflab.grading.course_private import private_seed
+
 SOURCE, RELEASE = "source/lab1_demo/lab1_demo.ipynb", "release/lab1_demo/lab1_demo.ipynb"
 SCRIPT = "solutions/s9_demo/lab1_demo.py"
 LAST_CHECK = '# %% hidden="normalize" points=2\nx = np.random.default_rng().random((7, 2))'
@@ -200,7 +202,8 @@ def test_private_checks_and_seeds_reach_the_source_and_never_the_students(clone,
     assert code == 0
     assert "16" in state_of(out).split()
     assert SECRET in cells_of(folder / SOURCE)["middle-hidden-101"]
-    assert json.loads((folder / SOURCE).read_text())["metadata"]["rooflab"] == {"seed": 424242}
+    assert private_seed(folder / SOURCE) == "424242"
+    assert private_seed(folder / RELEASE) is None
     names = list(cells_of(folder / SOURCE))
     assert names.index("middle-hidden-101") == names.index("middle-hidden-1") + 1
     given = b"".join(path.read_bytes() for path in (folder / "release").rglob("*") if path.is_file())
