@@ -16,6 +16,7 @@ from . import __version__
 from .book import UnknownUnit
 from .extras import MissingExtra
 from .files import OutputError, explain
+from .grading.course_command import add_course_options
 from .grading.grade_command import add_grade_options
 from .plaintext import allow_any_terminal
 from .specs import UnknownChip
@@ -67,6 +68,10 @@ def build_parser() -> argparse.ArgumentParser:
 
     grade = commands.add_parser("grade", help="grade an assignment of an nbgrader course, in a sandbox")
     add_grade_options(grade)
+    course = commands.add_parser(
+        "course", help="make an nbgrader course out of the book, keep it up to date, export grades"
+    )
+    add_course_options(course)
     return parser
 
 
@@ -96,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "run": _run,
         "record": _record,
         "grade": _grade,
+        "course": _course,
     }
     try:
         with stop_on_signals():
@@ -160,6 +166,12 @@ def _grade(options: argparse.Namespace) -> int:
     from .grading.grade_command import grade
 
     return grade(options)
+
+
+def _course(options: argparse.Namespace) -> int:
+    from .grading.course_command import course
+
+    return course(options)
 
 
 def _output(given: Path | None, name: str) -> Path:
