@@ -16,6 +16,7 @@ from . import __version__
 from .book import UnknownUnit
 from .extras import MissingExtra
 from .files import OutputError, explain
+from .grading.checking import add_check_options, check_notebooks
 from .grading.course_command import add_course_options
 from .grading.grade_command import add_grade_options
 from .plaintext import allow_any_terminal
@@ -66,6 +67,9 @@ def build_parser() -> argparse.ArgumentParser:
     record.add_argument("unit", nargs="*", help=f"{_UNIT_HELP} (default: every unit of the book)")
     _add_output(record, "record")
 
+    check = commands.add_parser("check", help="run the visible checks of your copy of a lab, as grading would")
+    add_check_options(check)
+
     grade = commands.add_parser("grade", help="grade an assignment of an nbgrader course, in a sandbox")
     add_grade_options(grade)
     course = commands.add_parser(
@@ -100,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "tour": _tour,
         "run": _run,
         "record": _record,
+        "check": check_notebooks,
         "grade": _grade,
         "course": _course,
     }
