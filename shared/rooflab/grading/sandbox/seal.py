@@ -95,7 +95,7 @@ def seal(plan: Plan, errand: Errand) -> dict[str, Any]:
     _become(plan, errand)
     _settle(plan, errand)
     kernel.no_new_privileges()
-    told: dict[str, Any] = {"uid": os.getuid(), "users": errand.uid is not None, "landlock": 0, "seccomp": False}
+    told: dict[str, Any] = {"uid": os.getuid(), "users": errand.uid is not None, "namespaces": plan.inner, "landlock": 0, "seccomp": False}
     if plan.landlock:
         told["landlock"] = landlock.restrict(_rules(plan, errand))
     if plan.seccomp:
