@@ -35,7 +35,8 @@ from .units import unit_of
 from .wording import both, kind
 
 __all__ = [
-    "Tolerance", "close", "draw", "equal", "exercise", "passed", "plain", "raises", "session", "sow", "that", "tolerance",
+    "Tolerance", "close", "draw", "equal", "exercise", "passed", "plain", "raises", "session", "sow", "that",
+    "tolerance",
 ]  # fmt: skip
 
 

@@ -99,7 +99,7 @@ class Channel:
             raise Refused(f"what came is no message ({type(error).__name__})") from None
         if type(message) is not list or len(message) != 2 or type(message[0]) is not dict:
             raise Refused("what came is no message")
-        return message[0], unpack(message[1], payload, handle)
+        return message[0], unpack(message[1], memoryview(payload), handle)
 
     def close(self) -> None:
         """Close this end."""

@@ -128,9 +128,7 @@ class _Packer:
         return [place, len(raw)]
 
 
-def pack(
-    value: object, handle: Callable[[object], dict[str, Any] | None] | None = None
-) -> tuple[Any, list[bytes]]:
+def pack(value: object, handle: Callable[[object], dict[str, Any] | None] | None = None) -> tuple[Any, list[bytes]]:
     """Return plain data as a tree for JSON, and the bytes that go behind it.
 
     Args:
@@ -216,9 +214,7 @@ class _Unpacker:
         return array
 
 
-def unpack(
-    tree: object, payload: bytes | memoryview, handle: Callable[[dict[str, Any]], object] | None = None
-) -> Any:
+def unpack(tree: object, payload: bytes | memoryview, handle: Callable[[dict[str, Any]], object] | None = None) -> Any:
     """Build the plain data that a tree and its bytes describe.
 
     Args:

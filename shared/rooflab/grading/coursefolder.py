@@ -2,6 +2,12 @@
 
 The answers come from nbgrader itself, which reads the course's `nbgrader_config.py`; so every course that nbgrader can
 grade is understood.
+
+>>> try:
+...     open_course(Path("/"))
+... except ValueError as error:
+...     print(str(error)[:60])
+/ is no nbgrader course: it has no nbgrader_config.py. Chang
 """
 
 from __future__ import annotations
@@ -122,7 +128,10 @@ def open_course(folder: Path) -> CourseFolder:
     folder = folder.resolve()
     config = folder / "nbgrader_config.py"
     if not config.is_file():
-        raise ValueError(f"{folder} is no nbgrader course: it has no nbgrader_config.py. Change to the course's folder.")
+        raise ValueError(
+            f"{folder} is no nbgrader course: it has no nbgrader_config.py. Change to the course's folder, or name it "
+            "with --course."
+        )
     try:
         compile(config.read_bytes(), str(config), "exec")  # nbgrader would go on without it, and look in other folders
     except (OSError, SyntaxError, ValueError) as error:

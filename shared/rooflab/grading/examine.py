@@ -2,6 +2,9 @@
 
 This runs in the grader's own process, where the instructor's cells and the checks are. The names that the student
 defines are bound to functions of the student's process before each check.
+
+>>> seed_of("secret", "lab", "f-1") == seed_of("secret", "lab", "f-1") != seed_of("another", "lab", "f-1")
+True
 """
 
 from __future__ import annotations

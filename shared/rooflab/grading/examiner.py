@@ -10,6 +10,14 @@ The fork and its keeper (:mod:`rooflab.grading.slot`) exchange messages over a s
     start                                                      <- started, with the socket of a student's process
     end {reason}                                               <- ended {why}
     outcome {json}                                             the last word
+
+>>> (here, there), (given, other) = socket.socketpair(), socket.socketpair()
+>>> send_socket(here, given)
+>>> with receive_socket(there) as received:
+...     received.send(b"over"), other.recv(4)
+(4, b'over')
+>>> [one.close() for one in (here, there, given, other)]
+[None, None, None, None]
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """Where is graded: on this machine, on a Dask cluster, or in the queue of a Slurm cluster?
 
-Each is a `concurrent.futures.Executor`, so that whoever has another one can use it with :func:`run_all`, which hands out
-the tasks, keeps no more in flight than needed, and gives a task whose worker died to another one.
+Each is a `concurrent.futures.Executor`, so that whoever has another one can use it with :func:`run_all`, which hands
+out the tasks, keeps no more in flight than needed, and gives a task whose worker died to another one.
+
+>>> threads = lambda: futures.ThreadPoolExecutor(2)
+>>> sorted((key, result) for key, result, error in run_all(threads, abs, [("a", -1), ("b", -2)], ahead=2))
+[('a', 1), ('b', 2)]
 """
 
 from __future__ import annotations
@@ -87,8 +91,8 @@ def run_all(
 ) -> Iterator[tuple[Any, Any, BaseException | None]]:
     """Run tasks and give (key, result, error) as each is done.
 
-    A pool whose worker has died is opened anew, and what it had not finished runs again; a task that has seen its worker
-    die several times is given up with the error.
+    A pool whose worker has died is opened anew, and what it had not finished runs again; a task that has seen its
+    worker die several times is given up with the error.
 
     Args:
         open_pool: opens the executor.

@@ -2,6 +2,9 @@
 
 It shows the graded notebook with scores and comments. Hidden checks are left out: of a check that failed, the comment
 on the answer says why.
+
+>>> FeedbackWriter().exporter.template_name
+'feedback'
 """
 
 from __future__ import annotations
@@ -85,7 +88,7 @@ def _exporter() -> Any:
     from nbconvert.filters.highlight import Highlight2HTML
     from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
 
-    class Exporter(HTMLExporter):  # type: ignore[misc]
+    class Exporter(HTMLExporter):
         def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[str, Any]:
             resources = self._init_resources(resources)
             if not hasattr(self, "highlight"):

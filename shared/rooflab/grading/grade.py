@@ -1,4 +1,8 @@
-"""How is an assignment graded: who handed in, what is done already, what is left, and where do the results go?"""
+"""How is an assignment graded: who handed in, what is done already, what is left, and where do the results go?
+
+>>> StudentResult("ada", {}, {}).points
+0
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from typing import Any
 from .coursefolder import CourseFolder
 from .executors import open_executor, run_all
 from .feedback import FeedbackWriter
-from .gradebook import penalize, record
+from .gradebook import cell_names, penalize, record
 from .graded import graded_notebook
 from .journal import Journal, key_of, write_atomically
 from .lab import LabNotebook
@@ -91,7 +95,7 @@ def grade_assignment(
     assignment: str,
     options: Options,
     *,
-    told: Callable[[StudentResult, int, int], None] = lambda result, done, total: None,
+    told: Callable[[int, int], None] = lambda done, total: None,
 ) -> GradingRun:
     """Grade what was handed in for an assignment, and write gradebook, `autograded/` and `feedback/`.
 
@@ -99,7 +103,7 @@ def grade_assignment(
         course: the course.
         assignment: a released assignment.
         options: how.
-        told: called with each student's result, how many are done, and how many there are.
+        told: called with how many students are done, and how many there are.
 
     Raises:
         ValueError: there is nothing to grade, or the assignment was not released.
@@ -111,14 +115,17 @@ def grade_assignment(
         raise ValueError(f"{unknown[0]} has handed in nothing for {assignment}; those who have: {_some(students)}.")
     students = [student for student in students if not options.students or student in options.students]
     if not students:
-        raise ValueError(f"Nobody has handed in anything for {assignment}: {course.path('submitted', 'STUDENT', assignment)}.")
+        place = course.path("submitted", "STUDENT", assignment)
+        raise ValueError(f"Nobody has handed in anything for {assignment}: there is no {place}.")
     journal = Journal(course.root, assignment)
     run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
     results = []
+    told(0, len(students))
     with course.gradebook() as gradebook:
+        run.names = cell_names(gradebook, assignment)
         for result in run.over(students, gradebook):
             results.append(result)
-            told(result, len(results), len(students))
+            told(len(results), len(students))
     levels = sorted({outcome.level for result in results for outcome in result.outcomes.values() if outcome.level})
     return GradingRun(assignment, sorted(results, key=lambda r: r.student), time.monotonic() - begun, ", ".join(levels))
 
@@ -132,6 +139,10 @@ class _Run:
     journal: Journal
     secret: str
     writer: FeedbackWriter | None = None
+    names: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.told = {name: lab.to_json() for name, lab in self.labs.items()}
 
     def over(self, students: Sequence[str], gradebook: Any) -> Iterator[StudentResult]:
         pending: dict[str, _Handed] = {}
@@ -168,7 +179,7 @@ class _Run:
         """What a student handed in, and what is known of it already."""
         handed = _Handed(student)
         folder = self.course.path("submitted", student, self.assignment)
-        for name, lab in self.labs.items():
+        for name in self.labs:
             path = folder / f"{name}.ipynb"
             try:
                 if any(part.is_symlink() for part in (folder, folder.parent, folder.parent.parent)):
@@ -181,7 +192,7 @@ class _Run:
                 raw = str(error).encode()
             handed.files[name] = raw
             handed.keys[name] = key_of(
-                [raw, lab.to_json(), repr(self.options.limits), self.options.level, self.secret]
+                [raw, self.told[name], repr(self.options.limits), self.options.level, self.secret]
             )
             if name in handed.faults:
                 handed.outcomes[name] = Outcome(name, failure=handed.faults[name])
@@ -193,7 +204,7 @@ class _Run:
         files = self.course.path("release", ".", self.assignment)
         extra = any(path.suffix != ".ipynb" for path in files.rglob("*") if path.is_file())
         return Task(
-            handed.student, self.labs[name].to_json(), handed.files[name], self.secret, self.options.limits,
+            handed.student, self.told[name], handed.files[name], self.secret, self.options.limits,
             self.options.level, str(files) if extra else "",
         )  # fmt: skip
 
@@ -209,7 +220,9 @@ class _Run:
             return replace(result, done_before=True)
         pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
-        submission = record(gradebook, self.assignment, handed.student, told, self.timestamp(handed.student))
+        submission = record(
+            gradebook, self.assignment, handed.student, told, self.timestamp(handed.student), self.names
+        )
         penalize(gradebook, self.course.app, self.course.db_url, submission)
         if self.options.feedback:
             self.write_feedback(handed.student, submission, pages)

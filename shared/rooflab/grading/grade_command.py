@@ -28,7 +28,9 @@ _LEVELS = ("auto", "bubblewrap", "landlock", "none")
 def add_grade_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab grade`."""
     parser.add_argument("assignment", help="a released assignment of the course, such as lab1_timer")
-    parser.add_argument("--course", type=Path, default=Path(), metavar="DIR", help="the course's folder (default: this one)")
+    parser.add_argument(
+        "--course", type=Path, default=Path(), metavar="DIR", help="the course's folder (default: this one)"
+    )
     parser.add_argument("--student", action="append", default=[], metavar="ID", help="only this one; may be repeated")
     parser.add_argument("--jobs", type=_number, metavar="N", help="submissions at a time (default: one for each core)")
     parser.add_argument(
@@ -40,7 +42,7 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unsafe", action="store_true", help="grade without a sandbox: student code can then do whatever you can"
     )
-    parser.add_argument("--seed", metavar="TEXT", help="draw the numbers of hidden checks from this secret, and keep it")
+    parser.add_argument("--seed", metavar="TEXT", help="draw the numbers of hidden checks from this secret; it is kept")
     parser.add_argument("--new-seed", action="store_true", help="make a new secret; all are graded again with it")
     parser.add_argument("--again", action="store_true", help="grade all again, also those who are graded already")
     parser.add_argument("--no-feedback", action="store_true", help="do not write feedback/")
@@ -50,7 +52,7 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
 def grade(options: argparse.Namespace) -> int:
     """Grade an assignment; returns 0 when every submission was graded, else 1."""
     from .coursefolder import open_course
-    from .grade import Options, StudentResult, grade_assignment
+    from .grade import Options, grade_assignment
     from .settings import read_limits
 
     course = open_course(options.course)
@@ -62,7 +64,7 @@ def grade(options: argparse.Namespace) -> int:
     )  # fmt: skip
     bar: list[Progress] = []
 
-    def told(result: StudentResult, done: int, total: int) -> None:
+    def told(done: int, total: int) -> None:
         if not bar:
             bar.append(Progress(f"grading {options.assignment}", total, unit="student"))
         bar[0].step(done)

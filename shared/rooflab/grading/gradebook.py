@@ -2,6 +2,9 @@
 
 One student's results are one transaction. Points that a person gave stay; as nbgrader does, such a grade is flagged for
 review when it is graded again, and so is every answer that only a person can grade.
+
+>>> readable("expected: <b>")
+'expected: &lt;b>'
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from .graded import without_html
 from .lab import LabNotebook
 from .outcome import Outcome
 
-__all__ = ["penalize", "readable", "record", "score_of"]
+__all__ = ["cell_names", "penalize", "readable", "record", "score_of"]
 
 
 def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
@@ -31,12 +34,20 @@ def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
     return 0.0 if answer is None or answer.strip() == cell.released.strip() else None
 
 
+def cell_names(gradebook: Any, assignment: str) -> dict[str, str]:
+    """Return the names of all cells of an assignment by the id under which the gradebook keeps them."""
+    notebooks = gradebook.find_assignment(assignment).notebooks
+    kinds = [(*one.grade_cells, *one.solution_cells, *one.task_cells) for one in notebooks]
+    return {cell.id: cell.name for cells in kinds for cell in cells}
+
+
 def record(
     gradebook: Any,
     assignment: str,
     student: str,
     results: Mapping[str, tuple[LabNotebook, Outcome]],
     timestamp: datetime | None,
+    names: Mapping[str, str],
 ) -> Any:
     """Write one student's results, and return nbgrader's submission.
 
@@ -46,18 +57,22 @@ def record(
         student: whose; entered when the gradebook does not know them.
         results: of each notebook the lab and what came of it; a notebook that lacks gets 0.
         timestamp: when it was handed in, in UTC without a zone, if that is known.
+        names: of the assignment's cells, by their id (see :func:`cell_names`).
     """
     gradebook.update_or_create_student(student)
     told = {} if timestamp is None else {"timestamp": timestamp}
-    submission = gradebook.update_or_create_submission(assignment, student, **told)
-    for notebook in submission.notebooks:
-        lab, outcome = results.get(notebook.name, (None, None))
-        comments = {} if lab is None or outcome is None else _comments(lab, outcome)
-        for grade in notebook.grades:
-            grade.auto_score = 0.0 if lab is None or outcome is None else score_of(lab, grade.name, outcome)
-            grade.needs_manual_grade = grade.auto_score is None or (grade.manual_score is not None and lab is not None)
-        for comment in notebook.comments:
-            comment.auto_comment = comments.get(comment.name)
+    with gradebook.db.no_autoflush:
+        submission = gradebook.update_or_create_submission(assignment, student, **told)
+        for notebook in submission.notebooks:
+            lab, outcome = results.get(notebook.name, (None, None))
+            comments = {} if lab is None or outcome is None else _comments(lab, outcome)
+            for grade in notebook.grades:
+                name = names[grade.cell_id]
+                grade.auto_score = 0.0 if lab is None or outcome is None else score_of(lab, name, outcome)
+                given = grade.manual_score is not None and lab is not None
+                grade.needs_manual_grade = grade.auto_score is None or given
+            for comment in notebook.comments:
+                comment.auto_comment = comments.get(names[comment.cell_id])
     gradebook.db.commit()
     return submission
 

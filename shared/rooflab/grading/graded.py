@@ -2,6 +2,9 @@
 
 Cells stand in the student's order. Checks, read-only cells and all marks are the instructor's; answers, and cells
 without a mark, are the student's, with HTML that could run in the reader's browser made harmless.
+
+>>> without_html("1 < 2, <b>bold</b>")
+'1 < 2, &lt;b>bold&lt;/b>'
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ def graded_notebook(lab: LabNotebook, cells: Sequence[Cell], outcome: Outcome) -
     """
     known = {cell.name: cell for cell in lab.cells if cell.name}
     last = {cell.grade_id: place for place, cell in enumerate(cells) if cell.grade_id in known}
-    made = []
+    made: list[dict[str, Any]] = []
     for place, cell in enumerate(cells):
         own = known.get(cell.grade_id)
         if own is None:
@@ -41,15 +44,17 @@ def graded_notebook(lab: LabNotebook, cells: Sequence[Cell], outcome: Outcome) -
         elif last[cell.grade_id] == place:
             made.append(_marked(own, cell, outcome, place))
     made += [_marked(own, None, outcome, -1) for name, own in known.items() if name not in last]
-    for number, cell in enumerate(made):
-        cell["id"] = f"cell-{number}"
+    for number, each in enumerate(made):
+        each["id"] = f"cell-{number}"
     told = {"cells": made, "metadata": _KERNEL, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(told, ensure_ascii=False) + "\n"
 
 
 def _marked(own: LabCell, cell: Cell | None, outcome: Outcome, place: int) -> dict[str, Any]:
     answered = own.kind in ("solution", "written", "task") and cell is not None
-    source = (cell.source if own.is_code else without_html(cell.source)) if cell is not None and answered else own.source
+    source = own.source
+    if cell is not None and answered:
+        source = cell.source if own.is_code else without_html(cell.source)
     metadata = {key: value for key, value in (own.metadata or {}).items() if key in ("nbgrader", "tags", "deletable")}
     if own.kind == "check":
         outputs = list(outcome.checks[own.name].outputs) if own.name in outcome.checks else []
@@ -70,12 +75,6 @@ def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[s
     return made
 
 
-
-
 def without_html(text: str) -> str:
-    """Return Markdown without HTML: what opens a tag is written as the sign that it is.
-
-    >>> without_html("1 < 2, <b>bold</b>")
-    '1 < 2, &lt;b>bold&lt;/b>'
-    """
+    """Return Markdown without HTML: what opens a tag is written as the sign that it is."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)

@@ -10,6 +10,9 @@ Requests and their answers, each a message of :class:`rooflab.grading.channel.Ch
     call {target}, (args, kwargs)     -> done {error, printed}, value: (result, changed arguments)
     attribute {target, name}, dunder  -> done {error}, value: what it is
     (meanwhile) callback {number}, args <- reply {error}, value
+
+>>> describe(KeyError("x"))["message"]
+'x'
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import Any
 from .channel import Channel, Ended
 from .codec import NotPlain, Refused, pack
 
-__all__ = ["make_shell", "serve"]
+__all__ = ["describe", "make_shell", "serve"]
 
 _MOST_PRINTED = 20_000
 _LIMIT = 2**31
@@ -33,8 +36,8 @@ _MOST_OBJECTS = 10_000
 _MOST_CHANGED = 8 * 2**20
 # Special methods that a check may use on a student's object.
 _OPERATORS = frozenset({
-    "__len__", "__getitem__", "__setitem__", "__delitem__", "__contains__", "__iter__", "__next__", "__str__", "__repr__",
-    "__call__", "__enter__", "__exit__", "__add__", "__sub__", "__mul__", "__matmul__", "__truediv__", "__neg__", "__eq__",
+    "__len__", "__getitem__", "__setitem__", "__contains__", "__iter__", "__next__", "__str__", "__add__", "__sub__",
+    "__mul__",
 })  # fmt: skip
 
 
@@ -72,7 +75,7 @@ class _Guest:
         with outputs:
             result = self.shell.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
-        self.reply({"error": _told(error) if error is not None else None}, outputs.collected)
+        self.reply({"error": describe(error) if error is not None else None}, outputs.collected)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         before = _bytes_of((args, kwargs))
@@ -81,7 +84,7 @@ class _Guest:
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(sys.stdout):
                 result = function(*args, **kwargs)
         except BaseException as raised:  # a student's code may raise anything, and it is only told
-            error = _told(raised)
+            error = describe(raised)
         changed = None
         if before is not None and before != _bytes_of((args, kwargs)):
             changed = (args, kwargs)
@@ -95,15 +98,18 @@ class _Guest:
                 raise AttributeError(f"{name} is private")
             found = getattr(thing, name)
         except BaseException as raised:
-            self.reply({"error": _told(raised)})
+            self.reply({"error": describe(raised)})
         else:
             self.reply({"error": None}, found)
 
     def reply(self, head: dict[str, Any], value: object = None) -> None:
+        kept = len(self.objects)
         try:
             self.channel.send({"kind": "done", **head}, value, handle=self.handle)
         except (NotPlain, ValueError, RecursionError, MemoryError) as error:
-            self.channel.send({"kind": "done", **head, "error": _told(error)})
+            for number in range(kept, len(self.objects)):  # of an answer that is not sent
+                del self.objects[number]
+            self.channel.send({"kind": "done", **head, "error": describe(error)})
 
     def handle(self, thing: object) -> dict[str, Any]:
         """Keep an object that is no plain data; the grader gets its number and its kind."""
@@ -111,8 +117,8 @@ class _Guest:
             raise NotPlain(thing)
         number = len(self.objects)
         self.objects[number] = thing
-        kind = type(thing)
-        return {"~": "handle", "n": number, "callable": callable(thing), "type": f"{kind.__module__}.{kind.__qualname__}"}
+        kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+        return {"~": "handle", "n": number, "callable": callable(thing), "type": kind}
 
     def thing(self, tree: dict[str, Any]) -> Any:
         """What a handle in a request stands for: an object of this process, or a function of the grader."""
@@ -142,7 +148,9 @@ def make_shell() -> Any:
     config.HistoryManager.hist_file = ":memory:"
     config.InteractiveShell.colors = "NoColor"
     config.InteractiveShell.xmode = "Plain"
-    return InteractiveShell.instance(config=config)
+    shell = InteractiveShell.instance(config=config)
+    shell.displayhook.write_output_prompt = lambda: None
+    return shell
 
 
 class _Outputs:
@@ -175,8 +183,8 @@ def _bytes_of(value: object) -> object:
     return (repr(tree), blobs) if sum(map(len, blobs)) <= _MOST_CHANGED else None
 
 
-def _told(error: BaseException) -> dict[str, Any]:
-    """An exception as plain data: its built-in type, its message, and the student's lines of the traceback."""
+def describe(error: BaseException) -> dict[str, Any]:
+    """Return an exception as plain data: its built-in type, its message, and the student's lines of the traceback."""
     kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
     try:
         only = error.args[0] if len(error.args) == 1 else error

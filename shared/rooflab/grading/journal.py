@@ -1,7 +1,10 @@
 """What has been graded already, so that nothing is done twice and nothing is lost when the grader is killed?
 
-A folder of the course, `.rooflab/grading/<assignment>`, holds for each student and notebook what came of it, under a key
-that changes when the submission, the lab, the limits or the secret change. Files are written whole or not at all.
+A folder of the course, `.rooflab/grading/<assignment>`, holds for each student and notebook what came of it, under a
+key that changes when the submission, the lab, the limits or the secret change. Files are written whole or not at all.
+
+>>> key_of(["ab"]) == key_of(["a", "b"])
+False
 """
 
 from __future__ import annotations
@@ -77,7 +80,7 @@ class Journal:
 
     def keep(self, student: str, notebook: str, key: str, outcome: Outcome) -> None:
         """Keep an outcome."""
-        told = {"key": key, "recorded": False, "outcome": json.loads(outcome.to_json())}
+        told = {"key": key, "outcome": json.loads(outcome.to_json())}
         write_atomically(self._path(student, notebook), json.dumps(told, sort_keys=True).encode(), 0o600)
 
     def recorded(self, student: str, key: str) -> bool:

@@ -24,9 +24,9 @@ DEMO = "demo"
 class LabCell:
     """A cell of the instructor's notebook.
 
-    `kind` is "setup" (code without a mark), "demo" (code without points that need not run), "locked" (read-only code without
-    points), "solution" (code that students write), "check" (code that grades), "written" (graded by a person), "task"
-    or "text".
+    `kind` is "setup" (code without a mark), "demo" (code without points that need not run), "locked" (read-only code
+    without points), "solution" (code that students write), "check" (code that grades), "written" (graded by a person),
+    "task" or "text".
     """
 
     kind: str
@@ -101,9 +101,7 @@ def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, floa
         kind = _kind(cell)
         source, points = marked[cell.grade_id] if cell.grade_id else (cell.source, 0.0)
         binds = tuple(bound_names(solved.get(cell.grade_id, source))) if kind == "solution" else ()
-        cells.append(
-            LabCell(kind, source, cell.source, cell.grade_id, points, binds, cell.cell_type, cell.metadata)
-        )
+        cells.append(LabCell(kind, source, cell.source, cell.grade_id, points, binds, cell.cell_type, cell.metadata))
     names = [cell.name for cell in cells if cell.name]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise NotebookError(f"{released} has several cells with the mark {twice[0]!r}: delete all but one of them.")

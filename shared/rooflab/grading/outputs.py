@@ -1,7 +1,7 @@
 """What does a notebook show of a check that failed, and of what a student's cell has printed and drawn?
 
-Text and pictures of a student are kept, within limits. HTML and scripts are not: they would run in the browser of whoever
-reads the notebook, with that reader's rights.
+Text and pictures of a student are kept, within limits. HTML and scripts are not: they would run in the browser of
+whoever reads the notebook, with that reader's rights.
 
 >>> stream_output("seen\\n")["name"]
 'stdout'

@@ -62,13 +62,14 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
         linked = path.is_symlink()
         why = "it is a link: hand in the file itself" if linked else f"it cannot be opened ({error.strerror})"
         raise NotebookError(f"{path.name} cannot be read: {why}.") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise NotebookError(f"{path.name} cannot be read: it is no file. Hand in the notebook itself.")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotebookError(f"{path.name} cannot be read: it is no file. Hand in the notebook itself.")
         if status.st_size > most_bytes:
             raise NotebookError(
-                f"{path.name} has {status.st_size / 1e6:.0f} MB, more than the {most_bytes / 1e6:.0f} MB that are taken: "
+                f"{path.name} has {status.st_size / 1e6:.0f} MB, and at most {most_bytes / 1e6:.0f} MB are taken: "
                 "clear its outputs (Edit, Clear Outputs of All Cells), save, and hand in again."
             )
         return file.read(most_bytes + 1)
@@ -123,14 +124,15 @@ def _cell(cell: dict[str, Any]) -> Cell:
     if type(source) is list:
         source = "".join(part for part in source if type(part) is str)
     source = source[:MOST_SOURCE].encode("utf-8", "replace").decode() if type(source) is str else ""
-    metadata = cell.get("metadata") if type(cell.get("metadata")) is dict else {}
-    marks = metadata.get("nbgrader") if type(metadata.get("nbgrader")) is dict else {}
-    name, identity = marks.get("grade_id"), cell.get("id")
+    metadata = _dict(cell.get("metadata"))
+    marks = _dict(metadata.get("nbgrader"))
     tags = tuple(tag for tag in _list(metadata.get("tags")) if type(tag) is str)
-    return Cell(
-        kind, source.replace("\r\n", "\n"), identity if type(identity) is str else "", name if type(name) is str else "",
-        tags, marks, metadata,
-    )  # fmt: skip
+    names = [name if type(name) is str else "" for name in (cell.get("id"), marks.get("grade_id"))]
+    return Cell(kind, source.replace("\r\n", "\n"), names[0], names[1], tags, marks, metadata)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if type(value) is dict else {}
 
 
 def _list(value: Any) -> list[Any]:

@@ -11,7 +11,8 @@ students may write is the student's. What a file says of itself (tags, points, l
 
 A check runs at its place in the submission, but not before the answers that precede it in the instructor's notebook.
 
->>> told = LabNotebook("lab", (LabCell("solution", "", "", "f", binds=("f",)), LabCell("check", "f(1)", "f(1)", "f-1", 1.0)))
+>>> answer, check = LabCell("solution", "", "", "f", binds=("f",)), LabCell("check", "f(1)", "f(1)", "f-1", 1.0)
+>>> told = LabNotebook("lab", (answer, check))
 >>> plan = rebuild(told, [Cell("code", "f(1)", grade_id="f-1"), Cell("code", "def f(x): return x", grade_id="f")])
 >>> [(step.kind, step.name) for step in plan.steps]
 [('solution', 'f'), ('check', 'f-1')]
@@ -61,14 +62,16 @@ def rebuild(lab: LabNotebook, cells: Sequence[Cell]) -> Plan:
         )
     lacking = tuple(name for name, cell in known.items() if name not in places and cell.kind in ("solution", "written"))
     if lacking:
+        first = ", ".join(lacking[:3]) + ", ..." * (len(lacking) > 3)
         remarks.append(
-            f"{len(lacking)} answers are not in the file ({', '.join(lacking[:3])}{', ...' * (len(lacking) > 3)}): copy "
-            "yours into a fresh copy of the lab, below their headings."
+            f"The file lacks {len(lacking)} answers ({first}): copy yours into a fresh copy of the lab, below their "
+            "headings."
         )
     strangers = sorted({cell.grade_id for cell in cells if cell.grade_id and cell.grade_id not in known})
     if strangers:
         remarks.append(f"The lab does not know the mark {strangers[0]!r}: the cell is run and not graded.")
-    answers = {name: cells[place].source for name, place in places.items() if known[name].kind in ("solution", "written")}
+    answered = [name for name in places if known[name].kind in ("solution", "written")]
+    answers = {name: cells[places[name]].source for name in answered}
     steps = _guest_steps(lab, cells, places)
     return Plan(tuple(_with_checks(lab, steps, places)), answers, tuple(remarks), lacking)
 
@@ -89,11 +92,10 @@ def _guest_steps(lab: LabNotebook, cells: Sequence[Cell], places: dict[str, int]
     known = {cell.name: cell for cell in lab.cells if cell.name}
     unmarked = [cell for cell in lab.cells if cell.kind == "setup"]
     demos = {cell.released.strip() for cell in lab.cells if cell.kind == DEMO}
-    steps = []
+    steps: list[Step] = []
     seen = {cell.source.strip() for cell in cells}
-    for cell in unmarked:  # what the student deleted or changed is there all the same, before all else
-        if cell.released.strip() not in seen:
-            steps.append(Step("setup", cell.released))
+    # What the student deleted or changed is there all the same, before all else.
+    steps += [Step("setup", own.released) for own in unmarked if own.released.strip() not in seen]
     missing = [cell for cell in lab.cells if cell.kind == "locked" and cell.name not in places]
     steps += [Step("locked", cell.source, cell.name) for cell in missing]
     for place, cell in enumerate(cells):
@@ -133,7 +135,7 @@ def _with_checks(lab: LabNotebook, steps: list[Step], places: dict[str, int]) ->
     placed: dict[int, list[Step]] = {}
     for check in lab.checks:
         before = [where[name] for name in where if order[name] < order[check.name]]
-        own = [n for n, step in enumerate(steps) if step.index >= 0 and step.index < places.get(check.name, -1)]
+        own = [n for n, step in enumerate(steps) if 0 <= step.index <= places.get(check.name, -1)]
         after = max([-1, *before, *own[-1:]])
         placed.setdefault(after, []).append(Step("check", check.source, check.name))
     done = list(placed.get(-1, []))

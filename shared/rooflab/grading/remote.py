@@ -9,7 +9,10 @@ RuntimeError('SystemExit: 0')
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import Session
 
 __all__ = ["RemoteFunction", "RemoteObject", "StudentError", "Unsupported", "change", "identity", "raised"]
 
@@ -93,6 +96,7 @@ class RemoteFunction(RemoteObject):
 
 
 def identity(thing: RemoteObject) -> tuple[int, int]:
+    """Return the number of an object in the student's process, and which of the processes it was."""
     return object.__getattribute__(thing, "_number"), object.__getattribute__(thing, "_generation")
 
 

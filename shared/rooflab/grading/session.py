@@ -1,14 +1,16 @@
 """A student's process, as the grader sees it: functions that can be called, and data.
 
-A function of the student stands in the checks as a :class:`rooflab.grading.remote.RemoteFunction`: called with plain data, it sends them to the
-student's process, waits for the answer until its time is over, and returns plain data or raises the student's error as
-an exception of the same built-in type. A process that hangs or dies is replaced by a fresh one, in which the cells are
-run again, so that one exercise never costs the others.
+A function of the student stands in the checks as a :class:`rooflab.grading.remote.RemoteFunction`: called with plain
+data, it sends them to the student's process, waits for the answer until its time is over, and returns plain data or
+raises the student's error as an exception of the same built-in type. A process that hangs or dies is replaced by a
+fresh one, in which the cells are run again, so that one exercise never costs the others.
+
+>>> Times().call_s
+10.0
 """
 
 from __future__ import annotations
 
-import builtins
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -118,8 +120,8 @@ class Session:
             head, value = self._ask({"kind": "run", "source": step.source})
         except StudentError as error:
             return Ran({"type": "StudentError", "builtin": "RuntimeError", "message": str(error), "lines": []})
-        error = head.get("error")
-        return Ran(error if type(error) is dict else None, value if type(value) is list else [])
+        told = head.get("error")
+        return Ran(told if type(told) is dict else None, value if type(value) is list else [])
 
     def _ask(self, head: dict[str, Any], value: object = None) -> tuple[dict[str, Any], Any]:
         """Send a request and return the answer, serving callbacks meanwhile."""
@@ -148,7 +150,8 @@ class Session:
         raise AssertionError
 
     def _callback(self, channel: Channel, told: dict[str, Any], answer: Any, deadline: float) -> None:
-        function = self.callbacks.get(told.get("number")) if type(told.get("number")) is int else None
+        number = told.get("number")
+        function = self.callbacks.get(number) if type(number) is int else None
         if function is None or type(answer) is not tuple or len(answer) != 2:
             raise Refused("it called back a function that is none of the grader's")
         try:

@@ -29,7 +29,8 @@ __all__ = ["limits_from", "read_limits"]
 
 # Name in the file -> field, factor.
 _NAMES = {
-    "call_s": ("call_s", 1), "total_s": ("total_s", 1), "memory_mb": ("memory_bytes", 2**20), "processes": ("processes", 1),
+    "call_s": ("call_s", 1), "total_s": ("total_s", 1), "memory_mb": ("memory_bytes", 2**20),
+    "processes": ("processes", 1),
     "file_mb": ("file_bytes", 2**20), "disk_mb": ("disk_bytes", 2**20), "output_kb": ("output_bytes", 2**10),
 }  # fmt: skip
 
@@ -62,5 +63,6 @@ def limits_from(told: dict[str, Any], assignment: str) -> Limits:
                 raise ValueError(f"{name} has to be a number above zero; found {value!r}")
             field, factor = _NAMES[name]
             whole = not isinstance(getattr(limits, field), float)
-            limits = replace(limits, **{field: int(value * factor) if whole else float(value)})
+            told_value: Any = int(value * factor) if whole else float(value)
+            limits = replace(limits, **{field: told_value})
     return limits

@@ -3,6 +3,9 @@
 A slot starts both once and keeps them. For each submission it asks the examiner for a fork, hands it the plan, gives it
 fresh processes of the sandbox when it asks for them, and ends whatever takes too long. Whatever happens, it returns an
 outcome: a class is never stopped by one of its submissions.
+
+>>> ENVIRONMENT["NBGRADER_EXECUTION"]  # so that checks note no progress of a student
+'autograde'
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from .channel import Channel, Ended, Late
 from .codec import Refused
@@ -29,14 +31,14 @@ from .rebuild import Plan
 from .sandbox import Guest, Limits, Sandbox
 from .warm import VARIABLE
 
-__all__ = ["Slot"]
+__all__ = ["ENVIRONMENT", "Slot"]
 
 _LIMIT = 2**31
 _GRACE_S = 10.0  # for the checks' own work, beyond the student's time
 _LOOK_S = 0.05
 # Set before numpy, torch and others are loaded: a process that has used several threads cannot be forked safely.
-_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-_ENVIRONMENT = {
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+ENVIRONMENT = {
     **_ONE_THREAD, "NBGRADER_EXECUTION": "autograde", "ROOFLAB_HEADLESS": "1", "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
 }  # fmt: skip
@@ -61,7 +63,7 @@ class Slot:
         warm = {VARIABLE: lab.imported()}
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._environment = {**_ENVIRONMENT, **warm}
+        self._environment = {**ENVIRONMENT, **warm}
         self.sandbox = Sandbox(
             limits,
             modules=("rooflab.grading.warm",),
@@ -92,8 +94,9 @@ class Slot:
             return self._examine(plan, secret)
         except (Ended, Late, Refused, OSError) as error:
             self._stop_examiner()
-            why = f"The grader itself failed on this submission ({type(error).__name__}: {error}); a person has to look."
-            return Outcome(self.lab.name, answers=plan.answers, failure=why, lost=True, seconds=time.monotonic() - begun)
+            why = f"The grader itself failed on this submission ({type(error).__name__}: {error})."
+            spent = time.monotonic() - begun
+            return Outcome(self.lab.name, answers=plan.answers, failure=why, lost=True, seconds=spent)
 
     def close(self) -> None:
         """End both processes."""
@@ -151,7 +154,8 @@ class Slot:
         mine, theirs = socket.socketpair()
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
-        environment = {**os.environ, **self._environment, "MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
+        own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
+        environment = {**os.environ, **self._environment, **own}
         with theirs:
             self._examiner = subprocess.Popen(
                 [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno())],
@@ -180,5 +184,3 @@ class Slot:
                 os.killpg(self._examiner.pid, signal.SIGKILL)
             self._examiner.wait()
             self._examiner = None
-
-

@@ -2,6 +2,10 @@
 
 A worker process keeps what is dear to start (a sandbox with its modules loaded, an examiner) for the next task of the
 same lab. In a process that works on several tasks at once, as Dask's with threads do, each has a slot of its own.
+
+>>> task = Task("ada", LabNotebook("lab", ()).to_json(), b"", "secret", Limits())
+>>> Outcome.from_json(run_task(task)).failure
+'lab.ipynb is empty: save it in Jupyter and hand it in again.'
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ USERS = os.geteuid() == 0
 
 WAYS = {
     "bubblewrap": Way("bubblewrap", inner=True, users=USERS),
-    "bubblewrap-one-user": Way("bubblewrap", inner=True),  # as anybody can; with another user for each, root only
     "bubblewrap-outer": Way("bubblewrap"),  # where namespaces cannot be made inside of others
     "landlock": Way("landlock", users=USERS),
 }

@@ -88,7 +88,7 @@ class Sandbox:
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="sandbox starter")
         self._watch = Watch()
         self._server: ForkServer | None = None
-        self._broken = False
+        self._broken = self._closed = False
         self._held: Mapping[str, Any] = {}
         self._threads = 1
         try:
@@ -120,6 +120,8 @@ class Sandbox:
         """
         for last in (False, True):
             with self._lock:
+                if self._closed:
+                    raise SandboxUnavailable("The sandbox is closed: open another.")
                 if self._server is None or self._broken:
                     self._reopen()
                 server = self._server
@@ -135,6 +137,9 @@ class Sandbox:
     def close(self) -> None:
         """End every guest and the fork server, and remove what was written."""
         with self._lock:
+            if self._closed:
+                return
+            self._closed = True
             if self._server is not None:
                 for guest in self._watch.guests():
                     guest.begin_kill("its sandbox was closed")
@@ -195,8 +200,7 @@ class Sandbox:
             raise SandboxUnavailable(f"The sandbox has stopped working: {error}.") from error
 
     def _start(self, server: ForkServer | None, argument: Any, *, trial: bool = False) -> Guest:
-        if server is None:
-            raise SandboxUnavailable("The sandbox is closed: open another.")
+        assert server is not None
         room = Room(self._plan, self._folder, own_user=self._own_users)
         try:
             started = server.fork(Errand(argument, room.scratch, room.uid, room.processes, trial))

@@ -38,7 +38,7 @@ class Ties:
         keeper: the process that stays beside the guest.
         files: measures the bytes of the guest's files on disk; None where a limit of the file system holds.
         give_up: called when the guest cannot be ended.
-        release: called once when it has ended.
+        release: called once, when it has ended and is closed.
     """
 
     report: socket.socket
@@ -83,6 +83,7 @@ class Guest:
         self._kept = bytearray()
         self._dropped = 0
         self._over_memory = False
+        self._release: Callable[[], None] | None = ties.release
 
     def __enter__(self) -> Guest:
         return self
@@ -134,6 +135,10 @@ class Guest:
         """End it if it still runs, and give back all that it held. May be called again."""
         self.kill("it was no longer needed")
         self.channel.close()
+        with self._lock:
+            release, self._release = self._release, None
+        if release is not None:
+            release()
 
     # The rest is called by the thread that watches over all guests of a sandbox.
 
@@ -174,7 +179,6 @@ class Guest:
             told = f"It was stopped by the grader: {self._reason}." if stopped else ending(outcome)
             self._why = why or told
             self._gone.set()
-        self._ties.release()
 
     @property
     def ties(self) -> Ties:

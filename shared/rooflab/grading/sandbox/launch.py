@@ -13,6 +13,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -71,7 +72,7 @@ def environment(given: Mapping[str, str], *, accelerator: bool = False) -> dict[
 
 
 class ForkServer:
-    """The grader's side of one fork server; its methods are not to be called by two threads at a time."""
+    """The grader's side of one fork server; guests may be asked for by several threads at a time."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class ForkServer:
         """
         self._plan = plan
         self._log = folder / "server.log"
+        self._sending = threading.Lock()
         self._control, theirs = socket.socketpair()
         command = [*wrapper, sys.executable, "-I", "-S", "-B", "-c", BOOT, str(theirs.fileno()), *search]
 
@@ -157,7 +159,9 @@ class ForkServer:
         os.set_blocking(output, False)
         try:
             try:
-                wire.send(self._control, {"errand": asdict(errand)}, [channel.fileno(), written, line.fileno()])
+                ends = [channel.fileno(), written, line.fileno()]
+                with self._sending:
+                    wire.send(self._control, {"errand": asdict(errand)}, ends)
             except OSError as error:
                 raise ServerGone(self._last_words(error)) from error
             finally:
@@ -181,7 +185,9 @@ class ForkServer:
             if self._process.poll() is not None or time.monotonic() > until:
                 raise ServerGone(self._last_words(None))
         data, sender = wire.sender(report)
-        told = json.loads(data) if data else {"failed": self._last_words(None)}
+        if not data:
+            raise ServerGone(self._last_words(None))
+        told = json.loads(data)
         if "failed" in told:
             raise SandboxUnavailable(f"A submission could not be sealed off: {told['failed']}.")
         return told[name], sender

@@ -33,8 +33,11 @@ def server_variables(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that guests have written in, however deep they have nested it."""
-    subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
+    """Remove a folder that guests have written in, however deep they have nested it, whatever they have closed."""
+    for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+        subprocess.run([*command, "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
+        if not folder.exists():
+            break
 
 
 class Room:
