@@ -151,8 +151,11 @@ def _worth(value: object, points: float) -> tuple[float | None, str]:
     if isinstance(value, int | float | np.integer | np.floating):
         number = float(value)
         if math.isfinite(number) and 0 <= number <= points:
-            return number, ""
+            return number, "" if number == points else f"This check gave {number:g} of {points:g} points."
         return None, f"The check gave {number:g} of {points:g} points; a person has to look."
+    if not (value is None or isinstance(value, str | bytes | list | tuple | dict)):
+        # Points that are added up from comparisons are no number where an answer is an array, and are not all points.
+        return None, f"The check ended in a {type(value).__name__} and in no number; a person has to look."
     return points, ""
 
 
