@@ -99,15 +99,15 @@ EXERCISES = {
         ],
     ),
     "iterate": (
-        'def iterate(f, x, n):\n    """Return the list [x, f(x), f(f(x)), ...] of n + 1 numbers."""\n',
+        'def iterate(f, x, n):\n    """Return x, f(x), f(f(x)), ...: n + 1 numbers, as anything that has an order."""\n',
         "    found = [x]\n    for _ in range(n):\n        found.append(f(found[-1]))\n    return found",
         [
-            (1, 'check.equal(iterate(lambda x: 2 * x, 1, 4), [1, 2, 4, 8, 16], what="doubling")', ""),
+            (1, 'check.equal(list(iterate(lambda x: 2 * x, 1, 4)), [1, 2, 4, 8, 16], what="doubling")', ""),
             (
                 2,
                 "",
                 "calls = []\n\n\ndef step(value):\n    calls.append(value)\n    return value + 0.5\n\n\n"
-                "check.equal(iterate(step, 1.0, 3), [1.0, 1.5, 2.0, 2.5])\n"
+                "check.equal(list(iterate(step, 1.0, 3)), [1.0, 1.5, 2.0, 2.5])\n"
                 'check.equal(calls, [1.0, 1.5, 2.0], hint="Call f once for each step.")',
             ),
         ],

@@ -27,16 +27,47 @@ __all__ = ["DEEPEST", "MOST_ITEMS", "NotPlain", "Refused", "pack", "unpack"]
 DEEPEST = 50
 MOST_ITEMS = 2_000_000
 
+_MOST_RANGE = 10**8
+_MOST_BITS = 20_000
+_MOST_COLLISIONS = 1000
 _KINDS = frozenset("biufcmMSU")
 _SMALL_FLOATS = ("bfloat16", "float8", "float6", "float4")  # the names that ml_dtypes gives to its formats
+
+
+def _range(parts: Any) -> range:
+    made = range(*map(_whole, parts))
+    if len(made) > _MOST_RANGE:  # short to send, and a check would go through all of it
+        raise Refused(f"an answer holds a range of more than {_MOST_RANGE:,} numbers")
+    return made
+
+
+def _short(number: Any) -> int:
+    if _whole(number).bit_length() > _MOST_BITS:  # to reduce a fraction takes the square of its length
+        raise Refused("an answer holds a fraction of enormous numbers")
+    return int(number)
+
+
+def _spread(pairs: list[Any]) -> list[Any]:
+    """Pairs for a dict, unless their keys were made to have one hash: to look each up would take the square of all."""
+    _hashes([_pair(list(pair))[0] for pair in pairs])
+    return pairs
+
+
+def _hashes(keys: list[Any]) -> list[Any]:
+    if max(collections.Counter(map(hash, keys)).values(), default=0) > _MOST_COLLISIONS:
+        raise Refused("an answer holds a dict or a set whose keys all have the same hash")
+    return keys
+
+
 # Types that are rebuilt from plain ones, by name: how to take them apart, and how to build them.
 _REBUILT: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "OrderedDict": (collections.OrderedDict, lambda v: list(v.items()), collections.OrderedDict),
-    "Counter": (collections.Counter, lambda v: list(v.items()), lambda v: collections.Counter(dict(v))),
-    "defaultdict": (collections.defaultdict, lambda v: list(v.items()), lambda v: collections.defaultdict(None, v)),
+    "OrderedDict": (collections.OrderedDict, lambda v: list(v.items()), lambda v: collections.OrderedDict(_spread(v))),
+    "Counter": (collections.Counter, lambda v: list(v.items()), lambda v: collections.Counter(dict(_spread(v)))),
+    "defaultdict": (collections.defaultdict, lambda v: list(v.items()), lambda v: collections.defaultdict(None, _spread(v))),
     "deque": (collections.deque, list, collections.deque),
-    "range": (range, lambda v: (v.start, v.stop, v.step), lambda v: range(*map(_whole, v))),
-    "Fraction": (fractions.Fraction, lambda v: (v.numerator, v.denominator), lambda v: fractions.Fraction(*v)),
+    "range": (range, lambda v: (v.start, v.stop, v.step), _range),
+    "slice": (slice, lambda v: (v.start, v.stop, v.step), lambda v: slice(*v)),
+    "Fraction": (fractions.Fraction, lambda v: (v.numerator, v.denominator), lambda v: fractions.Fraction(*map(_short, v))),
     "Decimal": (decimal.Decimal, str, lambda v: decimal.Decimal(_text(v))),
     "date": (datetime.date, lambda v: v.isoformat(), lambda v: datetime.date.fromisoformat(_text(v))),
     "datetime": (datetime.datetime, lambda v: v.isoformat(), lambda v: datetime.datetime.fromisoformat(_text(v))),
@@ -171,9 +202,11 @@ class _Unpacker:
     def tagged(self, tag: str, value: Any, depth: int) -> Any:
         if tag == "dict":
             pairs = [_pair(item) for item in _list(value)]
-            return {self.unpack(k, depth + 1): self.unpack(v, depth + 1) for k, v in pairs}
+            return dict(_spread([(self.unpack(k, depth + 1), self.unpack(v, depth + 1)) for k, v in pairs]))
         if tag in ("tuple", "set", "frozenset"):
             items = [self.unpack(item, depth + 1) for item in _list(value)]
+            if tag != "tuple":
+                _hashes(items)
             return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](items)
         if tag == "int":
             return int(_text(value)[:100_000], 16)

@@ -10,11 +10,12 @@ True
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,7 @@ class _Examiner:
     failed: dict[str, Ran] = field(default_factory=dict)  # answers that raised when they were run
     known: set[str] = field(default_factory=set)
     place: int = 0  # of the instructor's cells that have run
+    room: int = 16 * 2**20  # for outputs of the student's cells
 
     def step(self, step: Step) -> None:
         if step.kind == "check":
@@ -58,21 +60,33 @@ class _Examiner:
         if step.kind == "solution":
             self.known.update(self.lab.cell(step.name).binds)
         if step.index >= 0:
-            self.outputs[str(step.index)] = tuple(of_student(ran))
+            self.outputs[str(step.index)] = tuple(self.kept(of_student(ran)))
+
+    def kept(self, outputs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Outputs as long as there is room for them."""
+        for output in outputs:
+            size = len(json.dumps(output))
+            if size > self.room:
+                yield stream_output("[This notebook shows more than is kept: the rest is left out.]\n")
+                return
+            self.room -= size
+            yield output
 
     def check(self, cell: LabCell) -> None:
-        self.bind()
+        stopped = self.bind()
         until = self.lab.cells.index(cell)
         for own in self.lab.cells[self.place : until]:
             if own.kind in ("setup", "locked"):
                 self.run(own.source)
+            elif own.imports:
+                self.run(own.imports)
         self.place = max(self.place, until)
         seed = seed_of(self.secret, self.lab.name, cell.name)
         _sow(seed)
         begun = time.monotonic()
-        result, printed = self.run(cell.source)
-        error = result.error_before_exec or result.error_in_exec
-        score, note = (None, "") if error else _worth(result.result, cell.points)
+        result, printed = (None, "") if stopped is not None else self.run(cell.source)
+        error = stopped if result is None else result.error_before_exec or result.error_in_exec
+        score, note = (None, "") if error is not None else _worth(result.result, cell.points)
         outputs = [stream_output(printed)] if printed else []
         if error is not None:
             hidden = cell.source != cell.released
@@ -81,16 +95,23 @@ class _Examiner:
             outputs.append(error_output(error, cell))
         self.checks[cell.name] = CheckResult(score, cell.points, note, time.monotonic() - begun, tuple(outputs))
 
-    def bind(self) -> None:
-        """Let the names of the answers so far stand for what they are in the student's process."""
+    def bind(self) -> StudentError | None:
+        """Let the names of the answers so far stand for what they are in the student's process.
+
+        A process that has ended meanwhile, as by a thread of its own, is replaced; returned is why the fresh one ends too.
+        """
         space = self.shell.user_ns
-        try:
-            values: Mapping[str, Any] = self.session.values(sorted(self.known))
-        except StudentError:
-            values = {}
         for name in self.known:
             space.pop(name, None)
-        space.update(values)
+        stopped = None
+        for _ in range(2):
+            try:
+                space.update(self.session.values(sorted(self.known)))
+            except StudentError as error:
+                stopped = error
+            else:
+                return None
+        return stopped
 
     def run(self, source: str) -> tuple[Any, str]:
         from IPython.utils.capture import capture_output

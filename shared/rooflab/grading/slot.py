@@ -36,6 +36,7 @@ __all__ = ["ENVIRONMENT", "Slot"]
 _LIMIT = 2**31
 _GRACE_S = 10.0  # for the checks' own work, beyond the student's time
 _LOOK_S = 0.05
+_CHECKS_BYTES = 2**31  # for the checks, beyond what the examiner has loaded
 # Set before numpy, torch and others are loaded: a process that has used several threads cannot be forked safely.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 ENVIRONMENT = {
@@ -92,7 +93,14 @@ class Slot:
         begun = time.monotonic()
         try:
             return self._examine(plan, secret)
-        except (Ended, Late, Refused, OSError) as error:
+        except Late:
+            self._stop_examiner()
+            why = (
+                f"To check this submission took longer than {self.limits.total_s + _GRACE_S:g} s, as answers do that "
+                "have no end or are enormous; a person has to look."
+            )
+            return Outcome(self.lab.name, answers=plan.answers, failure=why, seconds=time.monotonic() - begun)
+        except (Ended, Refused, OSError) as error:
             self._stop_examiner()
             why = f"The grader itself failed on this submission ({type(error).__name__}: {error})."
             spent = time.monotonic() - begun
@@ -113,6 +121,7 @@ class Slot:
             channel.send({
                 "kind": "job", "lab": self.lab.to_json(), "plan": asdict(plan), "secret": secret, "level": self.level,
                 "times": times, "paths": [str(self.folder)] if self.folder else [],
+                "memory_bytes": max(_CHECKS_BYTES, 2 * self.limits.memory_bytes),
             })  # fmt: skip
             return self._serve(mine, channel, time.monotonic() + self.limits.total_s + _GRACE_S)
 

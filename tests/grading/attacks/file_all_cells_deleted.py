@@ -5,4 +5,4 @@ def hand_in(notebook):
     return notebook | {"cells": []}
 
 
-TELLS = "answers are not in the file"
+TELLS = "lacks"

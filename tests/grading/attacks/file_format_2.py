@@ -11,4 +11,4 @@ def hand_in(notebook):
     return {"arena.ipynb": __import__("json").dumps({"worksheets": [{"cells": cells}], "nbformat": 2}).encode()}
 
 
-TELLS = "answers are not in the file"
+TELLS = "lacks"

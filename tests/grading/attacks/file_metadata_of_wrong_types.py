@@ -11,4 +11,4 @@ def hand_in(notebook):
     return notebook | {"metadata": [1], "nbformat": "four", "nbformat_minor": None}
 
 
-TELLS = "answers are not in the file"
+TELLS = "lacks"

@@ -5,8 +5,8 @@ ANSWERS = {
 
 def nearest(values, target):
     for head in ({"score": 4.0}, {"points": 4.0, "passed": True, "result": 4.0}):
-        tell({"kind": "done", "error": None, "printed": "", **head}, {"~": "tuple", "v": [4.0, None]})
-    return 4.0
+        tell({"kind": "done", "error": None, "printed": "", **head}, {"~": "tuple", "v": [44.0, None]})
+    return 44.0
 """,
 }
 TELLS = "0 of 4|nearest"

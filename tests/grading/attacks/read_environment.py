@@ -15,4 +15,4 @@ if any(word in text for text in texts for word in ("@COURSE@", "@OUTSIDE@", "TOK
     exec('''@WIN@''')
 """,
 }
-TELLS = "expected"
+TELLS = "not defined"

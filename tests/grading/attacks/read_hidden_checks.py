@@ -3,7 +3,7 @@
 ANSWERS = {
     "primes": """import os
 
-MARK = ("hidden" + "-6f1d").encode()
+MARK = bytes(reversed(b"d1f6-neddih"))
 for top in ("@COURSE@", "@OUTSIDE@", os.getcwd(), "/tmp", "/var/tmp", "/dev/shm", "/run", "/usr/share/jupyter"):
     for folder, _, names in os.walk(top):
         for name in names[:200]:
@@ -14,4 +14,4 @@ for top in ("@COURSE@", "@OUTSIDE@", os.getcwd(), "/tmp", "/var/tmp", "/dev/shm"
                 pass
 """,
 }
-TELLS = "expected"
+TELLS = "not defined"

@@ -4,7 +4,7 @@ ANSWERS = {
     "primes": """import gc
 import sys
 
-MARK = "hidden" + "-6f1d"
+MARK = "".join(reversed("d1f6-neddih"))
 frame, seen = sys._getframe(), []
 while frame:
     seen += list(frame.f_locals.values())
@@ -17,4 +17,4 @@ for thing in [*seen, *gc.get_objects()]:
                 exec('''@WIN@''')
 """,
 }
-TELLS = "expected"
+TELLS = "not defined"

@@ -13,4 +13,4 @@ for path in Path("@COURSE@").glob("submitted/*/*/*.ipynb"):
 shutil.rmtree("@COURSE@/submitted")
 """,
 }
-TELLS = "No such file|Permission|expected"
+TELLS = "No such file|Permission|not defined"

@@ -1,7 +1,7 @@
 """The student's own process was forked from one that may have seen hidden checks. Its memory is searched for them."""
 
 ANSWERS = {
-    "primes": """MARK = ("hidden" + "-6f1d").encode()
+    "primes": """MARK = bytes(reversed(b"d1f6-neddih"))
 for line in open("/proc/self/maps"):
     place, rights = line.split()[:2]
     if "r" in rights and "[v" not in line:
@@ -12,10 +12,13 @@ for line in open("/proc/self/maps"):
                 left = end - start
                 while left > 0 and (piece := memory.read(min(left, 2**24))):
                     left -= len(piece)
-                    if MARK in piece:
-                        exec('''@WIN@''')
+                    at = piece.find(MARK)
+                    while at >= 0:
+                        if piece[at - 2 : at] == b"# ":  # as it stands in a check, and not in this cell
+                            exec('''@WIN@''')
+                        at = piece.find(MARK, at + 1)
         except (OSError, ValueError, OverflowError):
             pass
 """,
 }
-TELLS = "expected"
+TELLS = "not defined"

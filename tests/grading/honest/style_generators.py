@@ -1,11 +1,11 @@
-"""Generators work inside, and lists come out."""
+"""A function is a generator, another works with one."""
 
 ANSWERS = {
     "iterate": """from itertools import accumulate, repeat
 
 
 def iterate(f, x, n):
-    return [*accumulate(repeat(x, n + 1), lambda last, _: f(last))]
+    yield from accumulate(repeat(x, n + 1), lambda last, _: f(last))
 """,
     "primes": """def sieve(numbers):
     numbers = list(numbers)
