@@ -259,37 +259,48 @@ class Submission:
     told: str
     worth: float
     tells: str
+    solved: bool
     files: dict  # name of a file in the student's folder -> bytes, or a Path to link to
 
 
 class Arena:
     """The course in a folder, and nbgrader's commands in it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *, new=True):
+        self.folder = folder
         self.root, self.outside, self.home = folder / "course", folder / "outside", folder / "home"
-        for place in (self.root, self.outside, self.home):
+        if new:
+            self._make()
+        self.released = (self.root / "release" / ASSIGNMENT / f"{LAB}.ipynb").read_text()
+
+    def _make(self):
+        for place in (self.root, self.outside, self.home, self.folder / "tmp"):
             place.mkdir()
         (self.root / "nbgrader_config.py").write_text(CONFIG)
         source = self.root / "source" / ASSIGNMENT / f"{LAB}.ipynb"
         source.parent.mkdir(parents=True)
         source.write_text(json.dumps(instructor(), indent=1))
         self.nbgrader("generate_assignment", ASSIGNMENT)
-        self.released = (self.root / "release" / ASSIGNMENT / f"{LAB}.ipynb").read_text()
 
     def environment(self):
-        """An empty home, and this checkout."""
+        """An empty home, a folder for temporary files, and this checkout."""
         places = {name: str(self.home / name) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "ROOFLAB_HOME")}
+        places |= {"HOME": str(self.home), "TMPDIR": str(self.folder / "tmp"), "PYTHONPATH": str(SHARED)}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        return {**os.environ, **places, "PATH": path, "PYTHONPATH": str(SHARED), "HOME": str(self.home)}
+        return {**os.environ, **places, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(self, *command):
+        """Run a command of Python's in the course's folder; returns its exit code and what it says."""
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=self.root, env=self.environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", timeout=580, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout
 
     def nbgrader(self, *arguments):
-        """Run an nbgrader command, which has to succeed; returns its log."""
-        command = [sys.executable, "-m", "nbgrader", *arguments]
-        done = subprocess.run(
-            command, cwd=self.root, env=self.environment(), capture_output=True, text=True, timeout=550, check=False
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        return done.stdout + done.stderr
+        """Run an nbgrader command, which has to succeed."""
+        code, told = self.run("nbgrader", *arguments)
+        assert code == 0, told[-4000:]
 
     def load(self, path, *, solved):
         """Return the submission that a file of a corpus describes."""
@@ -306,7 +317,8 @@ class Arena:
         if isinstance(made, dict) and "cells" in made:
             made = self.fill(json.dumps(made), path.stem, quoted=True).encode()
         files = made if isinstance(made, dict) else {f"{LAB}.ipynb": made}
-        return Submission(path.stem, module.__doc__, getattr(module, "WORTH", 0), getattr(module, "TELLS", ""), files)
+        worth, tells = getattr(module, "WORTH", 0), getattr(module, "TELLS", "")
+        return Submission(path.stem, module.__doc__, worth, tells, getattr(module, "SOLVED", solved), files)
 
     def fill(self, source, name, *, quoted=False):
         """Put in what stands for places and for code."""
@@ -315,9 +327,9 @@ class Arena:
             source = source.replace(f"@{key}@", json.dumps(value)[1:-1] if quoted else value)
         return source
 
-    def hand_in(self, submission):
+    def hand_in(self, submission, student=""):
         """Write a submission into the course's folder."""
-        folder = self.root / "submitted" / submission.name / ASSIGNMENT
+        folder = self.root / "submitted" / (student or submission.name) / ASSIGNMENT
         folder.mkdir(parents=True)
         for name, data in submission.files.items():
             path = folder / name if isinstance(name, str) else Path(os.fsdecode(os.fsencode(folder) + b"/" + name))

@@ -85,5 +85,13 @@ def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[s
 
 
 def without_html(text: str) -> str:
-    """Return Markdown without HTML: what opens a tag is written as the sign that it is."""
+    """Return Markdown without HTML and without links that run code: what opens a tag becomes the sign that it is.
+
+    >>> without_html("1 < 2, <b>bold</b>")
+    '1 < 2, &lt;b>bold&lt;/b>'
+    >>> without_html("[x](JavaScript:f()), [y](java&#115;cript:f())")
+    '[x](JavaScript :f()), [y](java&amp;#115;cript:f())'
+    """
+    text = re.sub(r"&(?=#|\w+;)", "&amp;", text)  # or a link could be spelled in entities
+    text = re.sub(r"(?i)(javascript|vbscript)(\s*\\?:)", r"\1 \2", text)
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)

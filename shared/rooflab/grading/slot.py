@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -53,14 +54,14 @@ class Slot:
         limits: of the student's process.
         level: of the sandbox ("auto", or one of its levels).
         folder: files that the assignment hands out, readable for both; may be None.
-        private: a folder of the grader's own, for what the two have to write.
+        private: where a folder for what the two have to write is made, and removed in the end.
     """
 
     def __init__(
         self, lab: LabNotebook, limits: Limits, *, level: str = "auto", folder: Path | None = None, private: Path
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
-        self.private = Path(tempfile.mkdtemp(prefix="slot-", dir=private))
+        self.private = Path(tempfile.mkdtemp(prefix="rooflab-grading-", dir=private))
         warm = {VARIABLE: lab.imported()}
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -110,6 +111,7 @@ class Slot:
         """End both processes."""
         self._stop_examiner()
         self.sandbox.__exit__(None, None, None)
+        shutil.rmtree(self.private, ignore_errors=True)
 
     def _examine(self, plan: Plan, secret: str) -> Outcome:
         mine, theirs = socket.socketpair()
@@ -163,7 +165,7 @@ class Slot:
         mine, theirs = socket.socketpair()
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
-        own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
+        own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore", "IPYTHONDIR": str(self.private)}
         environment = {**os.environ, **self._environment, **own}
         with theirs:
             self._examiner = subprocess.Popen(

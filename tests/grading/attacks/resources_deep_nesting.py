@@ -9,4 +9,4 @@ COUNT = 10
 }
 SOLVED = True
 WORTH = 19
-TELLS = "nested|deep"
+TELLS = "not defined"

@@ -5,4 +5,4 @@ ANSWERS = {
 }
 SOLVED = True
 WORTH = 18
-TELLS = "MemoryError|memory"
+TELLS = "MemoryError|memory|took longer"

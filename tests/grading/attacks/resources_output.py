@@ -14,4 +14,4 @@ COUNT = 3
 """,
 }
 WORTH = 1
-TELLS = "hidden check|does not hold"
+TELLS = "hidden check|does not hold|took longer"
