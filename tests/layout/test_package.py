@@ -24,7 +24,8 @@ LAYERS = {
     "showing": {"display", "explorer", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
-        "grading", "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "stopping", "tour", "wording",
+        "grading", "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed",
+        "stopping", "tour", "traffic", "wording",
     },
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.

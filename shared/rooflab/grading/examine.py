@@ -21,11 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from rooflab.speed import Unsteady, set_runners
+from rooflab.traffic import Traffic, set_counter
+
+from .clock import Clock
 from .lab import LabCell, LabNotebook
 from .outcome import CheckResult, Outcome
 from .outputs import error_output, failure_note, of_student, stream_output
+from .puretriton import NotPure, pure_kernel
 from .rebuild import Plan, Step
-from .remote import StudentError, Unsupported
+from .remote import RemoteObject, StudentError, Unsupported, identity
 from .session import Ran, Session
 
 __all__ = ["examine", "seed_of"]
@@ -47,6 +52,8 @@ class _Examiner:
     outputs: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
     failed: dict[str, Ran] = field(default_factory=dict)  # answers that raised when they were run
     known: set[str] = field(default_factory=set)
+    answers: Mapping[str, str] = field(default_factory=dict)
+    named: dict[tuple[int, int], str] = field(default_factory=dict)  # names of the student's functions
     place: int = 0  # of the instructor's cells that have run
     room: int = 16 * 2**20  # for outputs of the student's cells
 
@@ -106,12 +113,29 @@ class _Examiner:
         stopped = None
         for _ in range(2):
             try:
-                space.update(self.session.values(sorted(self.known)))
+                values = self.session.values(sorted(self.known))
             except StudentError as error:
                 stopped = error
-            else:
-                return None
+                continue
+            space.update(values)
+            self.named = {identity(thing): name for name, thing in values.items() if isinstance(thing, RemoteObject)}
+            return None
         return stopped
+
+    def traffic(self, kernel: Any, grid: tuple[int, ...], args: Sequence[Any], constants: Mapping[str, Any]) -> Traffic:
+        """Count a student's kernel by its text, in a process that runs nothing else."""
+        if not isinstance(kernel, RemoteObject):
+            raise AssertionError(f"expected a kernel, a function with @triton.jit; found a {type(kernel).__name__}")
+        name = self.named.get(identity(kernel))
+        if name is None:
+            raise Unsupported("this check counts a kernel that has no name of its own")
+        cell = next(cell for cell in self.lab.cells if name in cell.binds and cell.name in self.answers)
+        try:
+            source = pure_kernel(self.answers[cell.name], name)
+        except NotPure as error:
+            raise AssertionError(f"The kernel cannot be counted: {error}.") from None
+        told = self.session.traffic(source, name, grid, (list(args), dict(constants)))
+        return Traffic(**told)
 
     def run(self, source: str) -> tuple[Any, str]:
         from IPython.utils.capture import capture_output
@@ -132,12 +156,18 @@ def examine(lab: LabNotebook, plan: Plan, session: Session, shell: Any, secret: 
         secret: from which the seeds of the checks follow.
         level: of the sandbox, to be kept with the result.
     """
-    examiner = _Examiner(lab, session, shell, secret)
+    examiner = _Examiner(lab, session, shell, secret, answers=plan.answers)
     session.show = lambda text: print(text, end="")
+    clock = Clock(session)
+    set_counter(examiner.traffic)
+    set_runners(clock.open)
     try:
         for step in plan.steps:
             examiner.step(step)
     finally:
+        set_counter(None)
+        set_runners(None)
+        clock.close()
         session.close()
     return Outcome(
         lab.name, examiner.checks, examiner.outputs, plan.answers, (*plan.remarks, *_remarks(examiner.failed)),
@@ -181,6 +211,6 @@ def _worth(value: object, points: float) -> tuple[float | None, str]:
 
 
 def _failed(error: BaseException) -> tuple[float | None, str]:
-    if isinstance(error, Unsupported):
+    if isinstance(error, Unsupported | Unsteady):
         return None, f"A person has to look: {error}."
     return 0.0, ""

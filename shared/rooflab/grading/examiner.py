@@ -7,8 +7,8 @@ It runs no code of a student.
 The fork and its keeper (:mod:`rooflab.grading.slot`) exchange messages over a socket of their own:
 
     job {lab, plan, secret, level, times}                      from the keeper
-    start                                                      <- started, with the socket of a student's process
-    end {reason}                                               <- ended {why}
+    start {what}                                               <- the socket of a process of the student's
+    end {what, reason}                                         <- ended {why}
     outcome {json}                                             the last word
 
 >>> (here, there), (given, other) = socket.socketpair(), socket.socketpair()
@@ -73,8 +73,8 @@ class _Keeper:
     def __init__(self, channel: Channel, sock: socket.socket) -> None:
         self.channel, self.sock = channel, sock
 
-    def start(self) -> socket.socket:
-        self.channel.send({"kind": "start"})
+    def start(self, what: str) -> socket.socket:
+        self.channel.send({"kind": "start", "what": what})
         self.sock.setblocking(True)
         given = receive_socket(self.sock)
         self.sock.setblocking(False)
@@ -82,8 +82,8 @@ class _Keeper:
             raise Ended("the grader's keeper is gone")
         return given
 
-    def end(self, reason: str) -> str:
-        self.channel.send({"kind": "end", "reason": reason})
+    def end(self, what: str, reason: str) -> str:
+        self.channel.send({"kind": "end", "what": what, "reason": reason})
         head, _ = self.channel.receive(limit=_LIMIT)
         return str(head.get("why") or "")
 

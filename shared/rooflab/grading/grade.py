@@ -41,6 +41,7 @@ class Options:
     again: bool = False
     students: tuple[str, ...] = ()
     feedback: bool = True
+    accelerator: bool = False
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class _Run:
         extra = any(path.suffix != ".ipynb" for path in files.rglob("*") if path.is_file())
         return Task(
             handed.student, self.told[name], handed.files[name], self.secret, self.options.limits,
-            self.options.level, str(files) if extra else "",
+            self.options.level, str(files) if extra else "", self.options.accelerator,
         )  # fmt: skip
 
     def failed(self, name: str, error: BaseException) -> Outcome:

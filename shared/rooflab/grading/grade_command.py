@@ -40,6 +40,9 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
         "--level", choices=_LEVELS[:-1], default="auto", help="of the sandbox (default: the best that works here)"
     )
     parser.add_argument(
+        "--accelerator", action="store_true", help="let students' code use the GPU, one submission at a time"
+    )
+    parser.add_argument(
         "--unsafe", action="store_true", help="grade without a sandbox: student code can then do whatever you can"
     )
     parser.add_argument("--seed", metavar="TEXT", help="draw the numbers of hidden checks from this secret; it is kept")
@@ -57,10 +60,11 @@ def grade(options: argparse.Namespace) -> int:
 
     course = open_course(options.course)
     limits = read_limits(course.root, options.assignment)
-    jobs = options.jobs or os.cpu_count() or 1
+    # What is timed on a GPU has it for itself.
+    jobs = 1 if options.accelerator else options.jobs or os.cpu_count() or 1
     chosen = Options(
         jobs, options.executor, limits, "none" if options.unsafe else options.level, options.seed, options.new_seed,
-        options.again, tuple(options.student), not options.no_feedback,
+        options.again, tuple(options.student), not options.no_feedback, options.accelerator,
     )  # fmt: skip
     bar: list[Progress] = []
 

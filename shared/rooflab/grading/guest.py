@@ -8,7 +8,10 @@ Requests and their answers, each a message of :class:`rooflab.grading.channel.Ch
     run {source}                      -> done {error}, value: the outputs of the cell
     names [name]                      -> done, value: {name: plain data or a handle}
     call {target}, (args, kwargs)     -> done {error, printed}, value: (result, changed arguments)
-    attribute {target, name}, dunder  -> done {error}, value: what it is
+    attribute {target, name}          -> done {error}, value: what it is
+    timer {target|probe, recipes, device}  -> done {timer}: something to time (see timed)
+    go {timer, seed, key}             -> done {digest}: one timed call
+    fetch {timer}                     -> done, value: the bytes of its results
     (meanwhile) callback {number}, args <- reply {error}, value
 
 >>> describe(KeyError("x"))["message"]
@@ -58,6 +61,7 @@ class _Guest:
         self.shell = make_shell()
         self.objects: dict[int, object] = {}
         self.numbers: dict[tuple[object, ...], int] = {}
+        self.timers: list[tuple[Any, Any]] = []
 
     def answer(self) -> None:
         self.respond(*self.channel.receive(limit=_LIMIT, handle=self.thing))
@@ -72,6 +76,12 @@ class _Guest:
             self.call(self.objects[int(head["target"])], *value)
         elif kind == "attribute":
             self.attribute(self.objects[int(head["target"])], str(head["name"]))
+        elif kind == "timer":
+            self.timer(head)
+        elif kind == "go":
+            self.go(int(head["timer"]), int(head["seed"]), int(head["key"]))
+        elif kind == "fetch":
+            self.reply({"error": None}, self.timers[int(head["timer"])][0].fetch())
 
     def names(self, wanted: list[str]) -> None:
         """Tell what names stand for; one that is too deep or too long to be sent does not cost the others."""
@@ -113,6 +123,28 @@ class _Guest:
             self.reply({"error": describe(raised)})
         else:
             self.reply({"error": None}, found)
+
+    def timer(self, head: dict[str, Any]) -> None:
+        """Make ready to time a function of the student's, or (in a process without a student) a probe."""
+        from .timed import Timed, probe_function, recipes_of
+
+        device, probe = str(head["device"]), head.get("probe")
+        try:
+            function = probe_function(probe, device) if probe else self.objects[int(head["target"])]
+            self.timers.append((Timed(recipes_of(head["recipes"]), device), function))
+        except BaseException as raised:
+            self.reply({"error": describe(raised)})
+        else:
+            self.reply({"error": None, "timer": len(self.timers) - 1})
+
+    def go(self, number: int, seed: int, key: int) -> None:
+        timed, function = self.timers[number]
+        try:
+            digest = timed.go(function, seed, key)
+        except BaseException as raised:
+            self.channel.send({"kind": "done", "error": describe(raised)})
+        else:
+            self.channel.send({"kind": "done", "error": None, "digest": digest})
 
     def reply(self, head: dict[str, Any], value: object = None) -> None:
         kept = len(self.objects)

@@ -22,8 +22,9 @@ from .codec import NotPlain, Refused
 from .rebuild import Step
 from .remote import RemoteFunction, RemoteObject, StudentError, Unsupported, change, identity, raised
 
-__all__ = ["GuestProvider", "Ran", "Session", "Times"]
+__all__ = ["KERNEL", "PROBE", "STUDENT", "GuestProvider", "Ran", "Session", "Times"]
 
+STUDENT, KERNEL, PROBE = "student", "kernel", "probe"
 _LIMIT = 256 * 2**20
 _MOST_CALLBACKS = 100_000
 _MOST_PRINTED = 20_000  # of one call
@@ -33,12 +34,12 @@ _MOST_PRINTED_IN_ALL = 2**20
 class GuestProvider(Protocol):
     """Whoever starts and ends the student's process."""
 
-    def start(self) -> socket.socket:
-        """Start a fresh process and return the grader's end of the connection."""
+    def start(self, what: str) -> socket.socket:
+        """Start a fresh process for a "student", a "kernel" or a "probe"; return the grader's end of its connection."""
         ...
 
-    def end(self, reason: str) -> str:
-        """End the process; return in a sentence why it ended, if it did so before."""
+    def end(self, what: str, reason: str) -> str:
+        """End it; return in a sentence why it ended, if it did so before."""
         ...
 
 
@@ -122,12 +123,40 @@ class Session:
             raise raised(head["error"])
         return value
 
+    def request(self, head: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """Send a request to the student's process and return its answer; raises the error that it tells."""
+        told, value = self._ask(head)
+        if told.get("error"):
+            raise raised(told["error"])
+        return told, value
+
+    def traffic(self, source: str, name: str, grid: tuple[int, ...], given: tuple[Any, Any]) -> dict[str, Any]:
+        """Count a kernel in a fresh process that runs nothing else; returns the fields of Traffic."""
+        channel = Channel(self.provider.start(KERNEL))
+        deadline = min(time.monotonic() + self.times.call_s, self.until)
+        try:
+            channel.send({"kind": "traffic", "source": source, "name": name, "grid": grid}, given, deadline=deadline)
+            head, value = channel.receive(limit=_LIMIT, deadline=deadline)
+        except Late:
+            raise StudentError(f"the kernel took longer than the {self.times.call_s:g} s that are allowed") from None
+        except (Ended, Refused) as error:
+            why = self.provider.end(KERNEL, "")
+            raise StudentError(f"the kernel could not be counted: {why or error}") from None
+        finally:
+            channel.close()
+            self.provider.end(KERNEL, "counted")
+        if head.get("error"):
+            raise raised(head["error"])
+        if type(value) is not dict:
+            raise StudentError("the count of the kernel cannot be read")
+        return value
+
     def close(self) -> None:
         """End the student's process."""
         if self.channel is not None:
             self.channel.close()
             self.channel = None
-            self.provider.end("graded")
+            self.provider.end(STUDENT, "graded")
 
     def _same(self, generation: int) -> None:
         if generation != self.generation:
@@ -185,7 +214,7 @@ class Session:
         if time.monotonic() > self.until:
             raise StudentError(f"everything together took longer than the {self.times.total_s:g} s that are allowed")
         while self.channel is None:
-            self.channel = Channel(self.provider.start())
+            self.channel = Channel(self.provider.start(STUDENT))
             self.generation += 1
             for step in tuple(self.done):
                 self._run(step)
@@ -201,7 +230,7 @@ class Session:
         assert self.channel is not None
         self.channel.close()
         self.channel = None
-        found = self.provider.end(why or "its connection was closed")
+        found = self.provider.end(STUDENT, why or "its connection was closed")
         raise StudentError(why or found or "it ended its process") from None
 
     def _handle(self, thing: object) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from . import kernelguest
 from .channel import Channel, Ended, Late
 from .codec import Refused
 from .examiner import send_socket
@@ -30,6 +31,7 @@ from .lab import LabNotebook
 from .outcome import Outcome
 from .rebuild import Plan
 from .sandbox import Guest, Limits, Sandbox
+from .session import PROBE, STUDENT
 from .warm import VARIABLE
 
 __all__ = ["ENVIRONMENT", "Slot"]
@@ -55,10 +57,18 @@ class Slot:
         level: of the sandbox ("auto", or one of its levels).
         folder: files that the assignment hands out, readable for both; may be None.
         private: where a folder for what the two have to write is made, and removed in the end.
+        accelerator: let the student's process see the GPUs.
     """
 
     def __init__(
-        self, lab: LabNotebook, limits: Limits, *, level: str = "auto", folder: Path | None = None, private: Path
+        self,
+        lab: LabNotebook,
+        limits: Limits,
+        *,
+        level: str = "auto",
+        folder: Path | None = None,
+        private: Path,
+        accelerator: bool = False,
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
         self.private = Path(tempfile.mkdtemp(prefix="rooflab-grading-", dir=private))
@@ -66,17 +76,11 @@ class Slot:
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}
-        self.sandbox = Sandbox(
-            limits,
-            modules=("rooflab.grading.warm",),
-            entry="rooflab.grading.guest:serve",
-            read_only=(folder,) if folder else (),
-            environment={**self._environment, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
-            level=level,
-            unsafe=level == "none",
-            folder=self.private,
-        )
-        self.sandbox.__enter__()
+        self._asked_level, self._accelerator = level, accelerator
+        self._paths = [str(folder)] if folder else []
+        figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+        self.sandbox = self._open("rooflab.grading.guest:serve", {**self._environment, **figures})
+        self._kernels: Sandbox | None = None  # opened when a check counts a kernel
 
     def __enter__(self) -> Slot:
         return self
@@ -110,7 +114,9 @@ class Slot:
     def close(self) -> None:
         """End both processes."""
         self._stop_examiner()
-        self.sandbox.__exit__(None, None, None)
+        self.sandbox.close()
+        if self._kernels is not None:
+            self._kernels.close()
         shutil.rmtree(self.private, ignore_errors=True)
 
     def _examine(self, plan: Plan, secret: str) -> Outcome:
@@ -122,31 +128,31 @@ class Slot:
             times = {"call_s": self.limits.call_s, "total_s": self.limits.total_s}
             channel.send({
                 "kind": "job", "lab": self.lab.to_json(), "plan": asdict(plan), "secret": secret, "level": self.level,
-                "times": times, "paths": [str(self.folder)] if self.folder else [],
+                "times": times, "paths": self._paths,
                 "memory_bytes": max(_CHECKS_BYTES, 2 * self.limits.memory_bytes),
             })  # fmt: skip
             return self._serve(mine, channel, time.monotonic() + self.limits.total_s + _GRACE_S)
 
     def _serve(self, mine: socket.socket, channel: Channel, deadline: float) -> Outcome:
-        guest: Guest | None = None
+        guests: dict[str, Guest] = {}
         try:
             while True:
                 if not select.select([mine], [], [], _LOOK_S)[0]:
-                    if guest is not None and guest.over_memory():
-                        guest.kill("it used more memory than is allowed")
+                    for guest in guests.values():
+                        if guest.over_memory():
+                            guest.kill("it used more memory than is allowed")
                     if time.monotonic() > deadline:
                         raise Late("a check did not end")
                     continue
                 head, _ = channel.receive(limit=_LIMIT, deadline=deadline)
                 if head["kind"] == "outcome":
                     return Outcome.from_json(head["json"])
-                why = ""
-                if guest is not None:
-                    why = guest.wait(0.2) or ""
-                    guest.__exit__(None, None, None)
-                    guest = None
+                what, why = head["what"], ""
+                if what in guests:
+                    why = guests[what].wait(0.2) or ""
+                    guests.pop(what).close()
                 if head["kind"] == "start":
-                    guest = self.sandbox.start({"paths": [str(self.folder)] if self.folder else []})
+                    guests[what] = guest = self._sandbox(what).start({"paths": self._paths})
                     mine.setblocking(True)
                     send_socket(mine, guest.channel)
                     mine.setblocking(False)
@@ -154,8 +160,30 @@ class Slot:
                 else:
                     channel.send({"kind": "ended", "why": why})
         finally:
-            if guest is not None:
-                guest.__exit__(None, None, None)
+            for guest in guests.values():
+                guest.close()
+
+    def _sandbox(self, what: str) -> Sandbox:
+        """The one for the student's code, or the one in which kernels are counted."""
+        if what in (STUDENT, PROBE):
+            return self.sandbox
+        if self._kernels is None:
+            self._kernels = self._open("rooflab.grading.kernelguest:serve", {**ENVIRONMENT, **kernelguest.WARM})
+        return self._kernels
+
+    def _open(self, entry: str, environment: dict[str, str]) -> Sandbox:
+        level = self._asked_level
+        return Sandbox(
+            self.limits,
+            modules=("rooflab.grading.warm",),
+            entry=entry,
+            read_only=self._paths,
+            environment=environment,
+            level=level,
+            accelerator=self._accelerator,
+            unsafe=level == "none",
+            folder=self.private,
+        )
 
     def _started(self) -> socket.socket:
         """The control socket of the examiner, which is started when it is not there."""
@@ -167,13 +195,13 @@ class Slot:
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
         own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore", "IPYTHONDIR": str(self.private)}
         environment = {**os.environ, **self._environment, **own}
-        with theirs:
+        with theirs, (self.private / "examiner.log").open("ab") as log:
             self._examiner = subprocess.Popen(
                 [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=(self.private / "examiner.log").open("ab"),
+                stderr=log,
                 cwd=self.private,
                 env=environment,
                 start_new_session=True,

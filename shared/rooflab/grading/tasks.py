@@ -39,6 +39,7 @@ class Task:
     limits: Limits
     level: str = "auto"
     files: str = ""  # folder of the files that the assignment hands out
+    accelerator: bool = False
 
 
 _free: dict[str, list[Slot]] = {}
@@ -53,7 +54,7 @@ def run_task(task: Task) -> str:
         cells = cells_of(task.submission, f"{lab.name}.ipynb")
     except NotebookError as error:
         return Outcome(lab.name, failure=str(error), seconds=time.monotonic() - begun).to_json()
-    key = hashlib.sha256(repr((task.lab, task.limits, task.level, task.files)).encode()).hexdigest()
+    key = hashlib.sha256(repr((task.lab, task.limits, task.level, task.files, task.accelerator)).encode()).hexdigest()
     slot = _take(key, lab, task)
     try:
         return slot.examine(rebuild(lab, cells), task.secret).to_json()
@@ -73,8 +74,9 @@ def _take(key: str, lab: LabNotebook, task: Task) -> Slot:
         other_slot.close()
     if slot is not None:
         return slot
-    private, files = Path(tempfile.gettempdir()), Path(task.files) if task.files else None
-    return Slot(lab, task.limits, level=task.level, folder=files, private=private)
+    private = Path(tempfile.gettempdir())
+    files = Path(task.files) if task.files else None
+    return Slot(lab, task.limits, level=task.level, folder=files, private=private, accelerator=task.accelerator)
 
 
 @atexit.register

@@ -1,7 +1,7 @@
 """Load before the first fork what every submission will load: modules, the names taken from them, and a shell.
 
 What to load stands in the variable ROOFLAB_WARM: `numpy torch.nn rooflab:plots,check`. A module that is not there is
-passed over: the cell that wants it says so.
+passed over: the cell that wants it says so. ROOFLAB_REHEARSE names a function to call after that, as `module:name`.
 
 >>> load("math json:loads no_such_module")
 """
@@ -15,9 +15,9 @@ import sys
 
 from .guest import make_shell
 
-__all__ = ["VARIABLE", "load"]
+__all__ = ["REHEARSE", "VARIABLE", "load"]
 
-VARIABLE = "ROOFLAB_WARM"
+VARIABLE, REHEARSE = "ROOFLAB_WARM", "ROOFLAB_REHEARSE"
 
 
 def load(wanted: str) -> None:
@@ -38,3 +38,6 @@ def load(wanted: str) -> None:
 if VARIABLE in os.environ:
     load(os.environ[VARIABLE])
     make_shell()
+if REHEARSE in os.environ:
+    home, _, function = os.environ[REHEARSE].partition(":")
+    getattr(importlib.import_module(home), function)()

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
@@ -27,7 +28,7 @@ from .watch import Watch
 
 __all__ = ["Sandbox", "probe_level"]
 
-_TRIAL_S = 10.0
+_TRIAL_S = 30.0
 
 
 def probe_level() -> str:
@@ -77,6 +78,10 @@ class Sandbox:
             FileNotFoundError: something of ``read_only`` does not exist.
             ValueError: no level has this name.
         """
+        if sys.platform != "linux":
+            raise SandboxUnavailable(
+                "Student code can be held on Linux only: grade on a Linux machine, in a container, or in WSL 2."
+            )
         self.limits = limits
         self._modules = [*modules, *filter(None, [entry.partition(":")[0]])]
         self._given = dict(environment or {})

@@ -25,7 +25,7 @@ from .limits import Limits
 __all__ = ["Guest", "Ties", "ending"]
 
 # How long a guest that was told to end may take before its whole sandbox is given up.
-PATIENCE_S = 5.0
+PATIENCE_S = 10.0
 
 
 @dataclass
@@ -120,6 +120,7 @@ class Guest:
         """
         self.begin_kill(reason)
         if not self._gone.wait(PATIENCE_S):
+            memory.end_tree(self._ties.keeper)
             self._ties.give_up()
             self.gone({}, f"It was stopped by the grader: {self._reason or reason} (and its sandbox with it).")
 

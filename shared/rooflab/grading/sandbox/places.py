@@ -64,7 +64,7 @@ def places(
         if not path.exists():
             raise FileNotFoundError(f"There is no {path} to show to submissions: check the paths given as read_only.")
     more = [path for path in (environment or {}).get("PYTHONPATH", "").split(os.pathsep) if path]
-    search = [path for path in sys.path if _is_shown(path)] + more
+    search = [os.path.abspath(path) for path in sys.path if _is_shown(path)] + more
     wanted: list[Path | str] = [*SYSTEM, *ETC, *given, *more, _PACKAGE, sys.executable]
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
         wanted += [Path(prefix, name) for name in _PREFIX]

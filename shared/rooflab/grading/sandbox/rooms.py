@@ -22,7 +22,6 @@ __all__ = ["Room", "remove", "server_variables"]
 
 # The keeper and the first process of the PID namespace, which are counted with the guest where users are shared.
 _BESIDE = 2
-_MOST_FILES = 20_000
 
 
 def server_variables(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
@@ -53,6 +52,7 @@ class Room:
         self.uid = users.take_user() if own_user else None
         self._folder: Path | None = None
         self.processes = plan.limits.processes
+        self._most_files = plan.limits.files
         if not own_user:
             shared = not plan.inner or users.shared_count()
             self.processes += _BESIDE + (users.processes_of_user() if shared else 0)
@@ -65,7 +65,7 @@ class Room:
                 os.chown(self._folder, self.uid, self.uid)
 
     def files_bytes(self) -> int:
-        """The bytes of its files on disk; without end where there are too many to look at."""
+        """The bytes of its files on disk; beyond any limit where they are too many."""
         total, seen, waiting = 0, 0, [self.scratch]
         while waiting:
             try:
@@ -77,7 +77,7 @@ class Room:
                             waiting.append(entry.path)
             except OSError:  # it has just gone, or its path has become too long to be asked for
                 continue
-            if seen > _MOST_FILES:
+            if seen > self._most_files:
                 return 2**63
         return total
 

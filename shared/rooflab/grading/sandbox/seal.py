@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -62,23 +61,28 @@ def enter_namespaces(plan: Plan, errand: Errand) -> None:
         user = group = errand.uid
     kernel.write_protect("/")
     hidden = {path: _take(path) for path in plan.read if path.startswith("/tmp/")}
-    kernel.tmpfs("/tmp", plan.limits.disk_bytes, owner=user, group=group)
-    kernel.tmpfs("/dev/shm", max(plan.limits.disk_bytes // 4, 2**20), owner=user, group=group)
+    disk, files = plan.limits.disk_bytes, plan.limits.files
+    kernel.tmpfs("/tmp", disk, files=files, owner=user, group=group)
+    kernel.tmpfs("/dev/shm", max(disk // 4, 2**20), files=files, owner=user, group=group)
     for path, tree in hidden.items():
         _put(tree, path)
 
 
 def _take(path: str) -> int:
+    """What is mounted at a path, apart from where it is mounted."""
     return kernel.syscall(_OPEN_TREE, -100, path.encode(), _CLONE_TREE | 0x8000)
 
 
 def _put(tree: int, path: str) -> None:
+    """Put what was taken beneath the new ``/tmp``, through folders that all may pass."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    before = os.umask(0o022)
+    target.parent.mkdir(parents=True, exist_ok=True)
     if os.path.isdir(f"/proc/self/fd/{tree}"):
-        target.mkdir(mode=0o755)
+        target.mkdir()
     else:
-        target.touch(mode=0o644)
+        target.touch()
+    os.umask(before)
     kernel.syscall(_MOVE_MOUNT, tree, b"", -100, path.encode(), _FROM_DESCRIPTOR)
     os.close(tree)
 
@@ -95,7 +99,13 @@ def seal(plan: Plan, errand: Errand) -> dict[str, Any]:
     _become(plan, errand)
     _settle(plan, errand)
     kernel.no_new_privileges()
-    told: dict[str, Any] = {"uid": os.getuid(), "users": errand.uid is not None, "namespaces": plan.inner, "landlock": 0, "seccomp": False}
+    told: dict[str, Any] = {
+        "uid": os.getuid(),
+        "users": errand.uid is not None,
+        "namespaces": plan.inner,
+        "landlock": 0,
+        "seccomp": False,
+    }
     if plan.landlock:
         told["landlock"] = landlock.restrict(_rules(plan, errand))
     if plan.seccomp:
@@ -108,6 +118,8 @@ def seal(plan: Plan, errand: Errand) -> dict[str, Any]:
 
 
 def _limit(plan: Plan, errand: Errand) -> None:
+    import resource  # absent on Windows, where this package can be imported all the same
+
     limits = plan.limits
     seconds = ceil(limits.total_s) * (os.cpu_count() or 1) + _CPU_MARGIN_S
     values = {
