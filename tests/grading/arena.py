@@ -1,15 +1,15 @@
 """A small nbgrader course, made by nbgrader itself, and submissions to it.
 
-The lab "arena" has seven exercises of different kinds (an array, edge cases, a callback, plain data, a class, random
-values, partial credit) and one answer in words. A submission is a file that says which answers are handed in:
+The lab "arena" has seven exercises of different kinds (an array, edge cases, a callback, plain data, a class,
+random values, partial credit) and one answer in words. A submission is a file that says what is handed in:
 
     ANSWERS = {name: source}     what stands in the cells of these answers; the others are as SOLVED or as released
-    SOLVED = True                the others are right (default in honest/), or as they were released (default in attacks/)
-    def hand_in(notebook)        change the notebook; return it, or bytes, or a dict {file name: bytes or Path (a link)}
+    SOLVED = True                the others are right (as in honest/), or as they were released (as in attacks/)
+    def hand_in(notebook)        change the notebook; return it, or bytes, or {file name: bytes, or what makes the file}
     WORTH = 3                    in attacks/: the points of the answers that are honestly right in it
     TELLS = "took longer"        in attacks/: what the comments say of it, a pattern; "" where nothing is wrong
 
-In sources, `@COURSE@` is the course's folder, `@OUTSIDE@` one beside it, `@MARK@` a name by which whatever is left behind
+In sources, `@COURSE@` is the course's folder, `@OUTSIDE@` one beside it, `@MARK@` a name by which what is left behind
 is found, `@SPEAK@` code that speaks the grader's protocol, and `@WIN@` right answers, for who has read a secret.
 """
 
@@ -49,7 +49,8 @@ DEMO = """print("the times are", TIMES_S)"""
 EXERCISES = {
     "primes": (
         "# The primes below 30, as a list, and how many they are.\nPRIMES = []\nCOUNT = 0\n",
-        "import numpy as np\n\nPRIMES = [n for n in range(2, 30) if all(n % d for d in range(2, n))]\nCOUNT = len(PRIMES)",
+        "import numpy as np\n\n"
+        "PRIMES = [n for n in range(2, 30) if all(n % d for d in range(2, n))]\nCOUNT = len(PRIMES)",
         [
             (1, 'check.equal(PRIMES[:3], [2, 3, 5], what="the first three")', ""),
             (1, "", "assert sorted(PRIMES) == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]\nassert COUNT == 10"),
@@ -99,7 +100,7 @@ EXERCISES = {
         ],
     ),
     "iterate": (
-        'def iterate(f, x, n):\n    """Return x, f(x), f(f(x)), ...: n + 1 numbers, as anything that has an order."""\n',
+        'def iterate(f, x, n):\n    """Return x, f(x), f(f(x)), ...: n + 1 numbers in their order."""\n',
         "    found = [x]\n    for _ in range(n):\n        found.append(f(found[-1]))\n    return found",
         [
             (1, 'check.equal(list(iterate(lambda x: 2 * x, 1, 4)), [1, 2, 4, 8, 16], what="doubling")', ""),
@@ -141,9 +142,8 @@ EXERCISES = {
         ],
     ),
     "pairs": (
-        'def pairs(values, total):\n    """Return how many pairs of two places have values that add up to ``total``."""\n',
-        "    n = len(values)\n"
-        "    return sum(values[i] + values[j] == total for i in range(n) for j in range(i))",
+        'def pairs(values, total):\n    """Return how many pairs of places have values that add up to ``total``."""\n',
+        "    n = len(values)\n    return sum(values[i] + values[j] == total for i in range(n) for j in range(i))",
         [
             (1, 'check.equal(pairs([1, 2, 3, 3], 5), 2, what="two pairs")', ""),
             (
@@ -165,7 +165,8 @@ EXERCISES = {
             (
                 4,
                 "cases = [([1, 5, 9], 6, 5), ([4], 0, 4)]",
-                "cases += [([1, 3], 2, 1), ([3, 1], 2, 1)]\nsum(map(lambda case: nearest(case[0], case[1]) == case[2], cases))",
+                "cases += [([1, 3], 2, 1), ([3, 1], 2, 1)]\n"
+                "sum(map(lambda case: nearest(case[0], case[1]) == case[2], cases))",
             ),
         ],
     ),
@@ -176,7 +177,7 @@ TOTAL = sum(POINTS.values())
 WIN = "".join(head + solution + "\n" for head, solution, _ in EXERCISES.values())
 
 # Finds the connection to the grader in the student's process, and speaks on it as the student likes.
-SPEAK = '''
+SPEAK = """
 def channel():
     import gc
     return next(one for one in gc.get_objects() if type(one).__name__ == "Channel")
@@ -192,7 +193,7 @@ def raw(text, payload=b"", text_size=None, payload_size=None):
     sock.setblocking(True)
     sock.sendall(struct.pack("!IQ", *sizes) + text + payload)
     sock.setblocking(False)
-'''
+"""
 
 
 def _cell(kind, source, **metadata):
@@ -233,7 +234,9 @@ def instructor():
 
 def named(notebook):
     """Return the cells of a notebook by their marks."""
-    return {cell["metadata"]["nbgrader"]["grade_id"]: cell for cell in notebook["cells"] if "nbgrader" in cell["metadata"]}
+    return {
+        cell["metadata"]["nbgrader"]["grade_id"]: cell for cell in notebook["cells"] if "nbgrader" in cell["metadata"]
+    }
 
 
 def code(source, **metadata):
@@ -293,7 +296,8 @@ class Arena:
         """Run a command of Python's in the course's folder; returns its exit code and what it says."""
         done = subprocess.run(
             [sys.executable, "-m", *command], cwd=self.root, env=self.environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", timeout=580, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", timeout=580,
+            check=False,
         )  # fmt: skip
         return done.returncode, done.stdout
 

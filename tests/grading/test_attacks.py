@@ -41,7 +41,9 @@ def contents(*places):
 def kept(arena):
     """What grading may not change: all of the course but the results, and what lies beside it."""
     return contents(
-        arena.outside, arena.home, *(arena.root / name for name in ("source", "release", "submitted", "nbgrader_config.py"))
+        arena.outside,
+        arena.home,
+        *(arena.root / name for name in ("source", "release", "submitted", "nbgrader_config.py")),
     )
 
 
@@ -70,10 +72,10 @@ def batch(new_arena):
         process.send_signal(signal.SIGKILL)
         process.wait()
     outcomes = arena.root / ".rooflab" / "grading" / making.ASSIGNMENT / "outcomes"
-    kept_outcomes = {path.parent.name: json.loads(path.read_text())["outcome"] for path in outcomes.glob("*/*.json")}
+    told_outcomes = {path.parent.name: json.loads(path.read_text())["outcome"] for path in outcomes.glob("*/*.json")}
     return SimpleNamespace(
         arena=arena, submissions=submissions, code=code, told=told, alive=alive, before=before, grades=arena.grades(),
-        outcomes=kept_outcomes, assignment=making.ASSIGNMENT, points=making.POINTS, lab=making.LAB, secret=making.SECRET,
+        outcomes=told_outcomes, assignment=making.ASSIGNMENT, points=making.POINTS, lab=making.LAB, secret=making.SECRET,
     )  # fmt: skip
 
 
@@ -132,7 +134,9 @@ def test_nothing_else_was_changed(batch):
 def test_no_file_is_left(batch):
     folders = [batch.arena.root, batch.arena.outside, batch.arena.home, *map(Path, ("/tmp", "/var/tmp", "/dev/shm"))]
     found = [path for folder in folders if folder.is_dir() for path in folder.glob(f"{MARK}*")]
-    found += [path for name in ("source", "release", "autograded") for path in (batch.arena.root / name).rglob(f"*{MARK}*")]
+    found += [
+        path for name in ("source", "release", "autograded") for path in (batch.arena.root / name).rglob(f"*{MARK}*")
+    ]
     assert not found
     assert not list((batch.arena.folder / "tmp").iterdir())
 

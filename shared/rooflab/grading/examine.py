@@ -91,9 +91,8 @@ class _Examiner:
         seed = seed_of(self.secret, self.lab.name, cell.name)
         _sow(seed)
         begun = time.monotonic()
-        result, printed = (None, "") if stopped is not None else self.run(cell.source)
-        error = stopped if result is None else result.error_before_exec or result.error_in_exec
-        score, note = (None, "") if error is not None else _worth(result.result, cell.points)
+        value, error, printed = (None, stopped, "") if stopped is not None else self.value(cell.source)
+        score, note = (None, "") if error is not None else _worth(value, cell.points)
         outputs = [stream_output(printed)] if printed else []
         if error is not None:
             hidden = cell.source != cell.released
@@ -105,7 +104,8 @@ class _Examiner:
     def bind(self) -> StudentError | None:
         """Let the names of the answers so far stand for what they are in the student's process.
 
-        A process that has ended meanwhile, as by a thread of its own, is replaced; returned is why the fresh one ends too.
+        A process that has ended meanwhile, as by a thread of its own, is replaced. Returned is why the fresh one ended
+        too, if it did.
         """
         space = self.shell.user_ns
         for name in self.known:
@@ -136,6 +136,11 @@ class _Examiner:
             raise AssertionError(f"The kernel cannot be counted: {error}.") from None
         told = self.session.traffic(source, name, grid, (list(args), dict(constants)))
         return Traffic(**told)
+
+    def value(self, source: str) -> tuple[Any, BaseException | None, str]:
+        """What a check ends in, what it raises, and what it prints."""
+        result, printed = self.run(source)
+        return result.result, result.error_before_exec or result.error_in_exec, printed
 
     def run(self, source: str) -> tuple[Any, str]:
         from IPython.utils.capture import capture_output

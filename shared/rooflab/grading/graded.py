@@ -73,7 +73,9 @@ def _student(cell: Cell, outcome: Outcome, place: int) -> dict[str, Any]:
 def _with_pictures(made: dict[str, Any], cell: Cell) -> dict[str, Any]:
     """A text with the pictures that were pasted into it; what it names and does not have, nbconvert would stop at."""
     kept = {name: kinds for name, kinds in cell.attachments.items() if f"attachment:{name}" in cell.source}
-    text = re.sub(r"attachment:(?=([^)\s\"']*))", lambda m: m[0] if m[1] in kept else "no-attachment:", "".join(made["source"]))
+    text = re.sub(
+        r"attachment:(?=([^)\s\"']*))", lambda m: m[0] if m[1] in kept else "no-attachment:", "".join(made["source"])
+    )
     return made | {"source": text.splitlines(keepends=True)} | ({"attachments": kept} if kept else {})
 
 

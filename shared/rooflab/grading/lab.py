@@ -131,8 +131,8 @@ def _kind(cell: Cell) -> str:
 def bound_names(source: str) -> list[str]:
     """Return the names that code binds at its top level, in order; none where it is no Python.
 
-    Not those that it imports: modules are the grader's own. A check that calls `np.testing` must not call what a student
-    has named `np`, even where the instructor's solution imports it.
+    Not those that it imports: modules are the grader's own. A check that calls `np.testing` must not call what a
+    student has named `np`, even where the instructor's solution imports it.
     """
     try:
         tree = ast.parse(_python_of(source))

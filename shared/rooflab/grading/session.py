@@ -222,7 +222,9 @@ class Session:
                     self.done.remove(step)
                     break
             if time.monotonic() > self.until and self.channel is None:
-                raise StudentError(f"everything together took longer than the {self.times.total_s:g} s that are allowed")
+                raise StudentError(
+                    f"everything together took longer than the {self.times.total_s:g} s that are allowed"
+                )
         return self.channel
 
     def _lost(self, why: str) -> None:

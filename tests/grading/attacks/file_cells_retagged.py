@@ -5,7 +5,14 @@ ANSWERS = {"pairs": "def pairs(values, total):\n    return 0\n"}
 
 def hand_in(notebook):
     for cell in notebook["cells"]:
-        cell["metadata"]["tags"] = ["skip-execution", "demo", "raises-exception", "remove-cell", "solution", "parameters"]
+        cell["metadata"]["tags"] = [
+            "skip-execution",
+            "demo",
+            "raises-exception",
+            "remove-cell",
+            "solution",
+            "parameters",
+        ]
     return notebook
 
 
