@@ -10,11 +10,12 @@ True
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,7 @@ class _Examiner:
     answers: Mapping[str, str] = field(default_factory=dict)
     named: dict[tuple[int, int], str] = field(default_factory=dict)  # names of the student's functions
     place: int = 0  # of the instructor's cells that have run
+    room: int = 16 * 2**20  # for outputs of the student's cells
 
     def step(self, step: Step) -> None:
         if step.kind == "check":
@@ -65,21 +67,32 @@ class _Examiner:
         if step.kind == "solution":
             self.known.update(self.lab.cell(step.name).binds)
         if step.index >= 0:
-            self.outputs[str(step.index)] = tuple(of_student(ran))
+            self.outputs[str(step.index)] = tuple(self.kept(of_student(ran)))
+
+    def kept(self, outputs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Outputs as long as there is room for them."""
+        for output in outputs:
+            size = len(json.dumps(output))
+            if size > self.room:
+                yield stream_output("[This notebook shows more than is kept: the rest is left out.]\n")
+                return
+            self.room -= size
+            yield output
 
     def check(self, cell: LabCell) -> None:
-        self.bind()
+        stopped = self.bind()
         until = self.lab.cells.index(cell)
         for own in self.lab.cells[self.place : until]:
             if own.kind in ("setup", "locked"):
                 self.run(own.source)
+            elif own.imports:
+                self.run(own.imports)
         self.place = max(self.place, until)
         seed = seed_of(self.secret, self.lab.name, cell.name)
         _sow(seed)
         begun = time.monotonic()
-        result, printed = self.run(cell.source)
-        error = result.error_before_exec or result.error_in_exec
-        score, note = (None, "") if error else _worth(result.result, cell.points)
+        value, error, printed = (None, stopped, "") if stopped is not None else self.value(cell.source)
+        score, note = (None, "") if error is not None else _worth(value, cell.points)
         outputs = [stream_output(printed)] if printed else []
         if error is not None:
             hidden = cell.source != cell.released
@@ -88,17 +101,26 @@ class _Examiner:
             outputs.append(error_output(error, cell))
         self.checks[cell.name] = CheckResult(score, cell.points, note, time.monotonic() - begun, tuple(outputs))
 
-    def bind(self) -> None:
-        """Let the names of the answers so far stand for what they are in the student's process."""
+    def bind(self) -> StudentError | None:
+        """Let the names of the answers so far stand for what they are in the student's process.
+
+        A process that has ended meanwhile, as by a thread of its own, is replaced. Returned is why the fresh one ended
+        too, if it did.
+        """
         space = self.shell.user_ns
-        try:
-            values: Mapping[str, Any] = self.session.values(sorted(self.known))
-        except StudentError:
-            values = {}
         for name in self.known:
             space.pop(name, None)
-        space.update(values)
-        self.named = {identity(thing): name for name, thing in values.items() if isinstance(thing, RemoteObject)}
+        stopped = None
+        for _ in range(2):
+            try:
+                values = self.session.values(sorted(self.known))
+            except StudentError as error:
+                stopped = error
+                continue
+            space.update(values)
+            self.named = {identity(thing): name for name, thing in values.items() if isinstance(thing, RemoteObject)}
+            return None
+        return stopped
 
     def traffic(self, kernel: Any, grid: tuple[int, ...], args: Sequence[Any], constants: Mapping[str, Any]) -> Traffic:
         """Count a student's kernel by its text, in a process that runs nothing else."""
@@ -114,6 +136,11 @@ class _Examiner:
             raise AssertionError(f"The kernel cannot be counted: {error}.") from None
         told = self.session.traffic(source, name, grid, (list(args), dict(constants)))
         return Traffic(**told)
+
+    def value(self, source: str) -> tuple[Any, BaseException | None, str]:
+        """What a check ends in, what it raises, and what it prints."""
+        result, printed = self.run(source)
+        return result.result, result.error_before_exec or result.error_in_exec, printed
 
     def run(self, source: str) -> tuple[Any, str]:
         from IPython.utils.capture import capture_output
@@ -180,8 +207,11 @@ def _worth(value: object, points: float) -> tuple[float | None, str]:
     if isinstance(value, int | float | np.integer | np.floating):
         number = float(value)
         if math.isfinite(number) and 0 <= number <= points:
-            return number, ""
+            return number, "" if number == points else f"This check gave {number:g} of {points:g} points."
         return None, f"The check gave {number:g} of {points:g} points; a person has to look."
+    if not (value is None or isinstance(value, str | bytes | list | tuple | dict)):
+        # Points that are added up from comparisons are no number where an answer is an array, and are not all points.
+        return None, f"The check ended in a {type(value).__name__} and in no number; a person has to look."
     return points, ""
 
 

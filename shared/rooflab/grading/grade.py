@@ -183,8 +183,15 @@ class _Run:
         return Outcome(name, failure=why, lost=True)
 
     def finish(self, handed: _Handed, gradebook: Any) -> StudentResult:
-        """Write one student's results, unless they are written already."""
+        """Write one student's results, unless they are written already; what goes wrong stops nobody else."""
         result = StudentResult(handed.student, handed.outcomes, self.labs)
+        try:
+            return self.write(result, handed, gradebook)
+        except Exception as error:
+            gradebook.db.rollback()
+            return replace(result, error=f"The results could not be written ({type(error).__name__}: {error})"[:300])
+
+    def write(self, result: StudentResult, handed: _Handed, gradebook: Any) -> StudentResult:
         key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
         if self.journal.recorded(handed.student, key) and not self.options.again:
             return replace(result, done_before=True)
@@ -217,8 +224,16 @@ class _Run:
         folder = self.course.path("feedback", student, self.assignment)
         for notebook in submission.notebooks:
             if notebook.name in pages:
-                page = self.writer.page(pages[notebook.name], self.labs[notebook.name], notebook)
+                page = self.page(pages[notebook.name], self.labs[notebook.name], notebook)
                 write_atomically(folder / f"{notebook.name}.html", page.encode("utf-8", "replace"))
+
+    def page(self, graded: str, lab: LabNotebook, notebook: Any) -> str:
+        """The page of a notebook, without the student's cells where nbconvert stops at what stands in them."""
+        assert self.writer is not None
+        try:
+            return self.writer.page(graded, lab, notebook)
+        except Exception:
+            return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook)
 
     def timestamp(self, student: str) -> datetime | None:
         """When the student handed in, which is copied to the graded folder as nbgrader does."""
@@ -233,7 +248,8 @@ class _Run:
 
 
 def _absent(path: Path) -> str:
-    others = sorted(one.name for one in path.parent.glob("*.ipynb"))
+    names = sorted(one.name for one in path.parent.glob("*.ipynb"))
+    others = [name.encode("utf-8", "replace").decode() for name in names]  # a name may be of bytes that are no text
     there = f" (it has {', '.join(others[:3])}: is that the lab under another name?)" if others else ""
     return f"No {path.name} was handed in{there}."
 

@@ -88,7 +88,11 @@ def grade(options: argparse.Namespace) -> int:
 
         write_class_report(options.html, run)
         print(f"Report on the class: {options.html}")
-    lost = [result.student for result in run.results if any(outcome.lost for outcome in result.outcomes.values())]
+    lost = [
+        result.student
+        for result in run.results
+        if result.error or any(outcome.lost for outcome in result.outcomes.values())
+    ]
     if lost:
         print(f"Not graded, because the grader itself failed: {', '.join(lost)}. Run the command again.")
     return 1 if lost else 0
@@ -98,7 +102,9 @@ def _table(results: Sequence[StudentResult]) -> str:
     rows = []
     for result in results:
         outcomes = result.outcomes.values()
-        told = next((text for outcome in outcomes for text in (outcome.failure, *outcome.remarks) if text), "")
+        told = next(
+            (text for outcome in outcomes for text in (result.error, outcome.failure, *outcome.remarks) if text), ""
+        )
         waiting = sum(check.score is None for outcome in outcomes for check in outcome.checks.values())
         told = told or (f"{waiting} checks for a person to look at" if waiting else "")
         rows.append([

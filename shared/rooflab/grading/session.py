@@ -27,6 +27,8 @@ __all__ = ["KERNEL", "PROBE", "STUDENT", "GuestProvider", "Ran", "Session", "Tim
 STUDENT, KERNEL, PROBE = "student", "kernel", "probe"
 _LIMIT = 256 * 2**20
 _MOST_CALLBACKS = 100_000
+_MOST_PRINTED = 20_000  # of one call
+_MOST_PRINTED_IN_ALL = 2**20
 
 
 class GuestProvider(Protocol):
@@ -67,6 +69,7 @@ class Session:
         self.channel: Channel | None = None
         self.done: list[Step] = []
         self.callbacks: dict[int, Callable[..., Any]] = {}
+        self.printable = _MOST_PRINTED_IN_ALL
 
     def run(self, step: Step) -> Ran:
         """Run one cell in the student's process."""
@@ -81,14 +84,29 @@ class Session:
         head, value = self._ask({"kind": "names"}, wanted)
         return value if type(value) is dict and set(value) <= set(wanted) and not head.get("error") else {}
 
-    def call(self, target: int, generation: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call an object of the student's process; used by RemoteFunction."""
+    def call(
+        self, target: int, generation: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, ends: bool = False
+    ) -> Any:
+        """Call an object of the student's process; used by RemoteFunction.
+
+        Args:
+            target: its number.
+            generation: of the process.
+            args: plain data, and functions.
+            kwargs: the same.
+            ends: StopIteration is an answer, as of an iterator.
+        """
         self._same(generation)
         head, value = self._ask({"kind": "call", "target": target}, (args, kwargs))
-        if printed := head.get("printed"):
-            self.show(printed if type(printed) is str else "")
+        if type(printed := head.get("printed")) is str and printed:
+            self.show(printed[: min(_MOST_PRINTED, self.printable)])
+            self.printable -= min(len(printed), self.printable)
         if head.get("error"):
-            raise raised(head["error"])
+            error = raised(head["error"])
+            if isinstance(error, StopIteration) and not ends:
+                # Python itself would take it for the end of a check's own `map` or `zip`, and see no case at all.
+                raise RuntimeError(f"StopIteration: {error}") from error
+            raise error
         if type(value) is not tuple or len(value) != 2:
             raise StudentError("the answer cannot be read")
         result, changed = value
@@ -181,23 +199,32 @@ class Session:
     def _callback(self, channel: Channel, told: dict[str, Any], answer: Any, deadline: float) -> None:
         number = told.get("number")
         function = self.callbacks.get(number) if type(number) is int else None
-        if function is None or type(answer) is not tuple or len(answer) != 2:
+        if function is None or type(answer) is not tuple or [type(part) for part in answer] != [tuple, dict]:
             raise Refused("it called back a function that is none of the grader's")
         try:
-            reply: dict[str, Any] = {"error": None}
-            result = function(*answer[0], **answer[1])
-        except Exception as error:
-            reply, result = {"error": f"{type(error).__name__}: {error}"}, None
-        channel.send({"kind": "reply", **reply}, result, deadline=deadline)
+            result, error = function(*answer[0], **answer[1]), None
+        except Exception as failure:
+            result, error = None, _named(failure)
+        try:
+            channel.send({"kind": "reply", "error": error}, result, deadline=deadline, handle=self._handle)
+        except (NotPlain, ValueError) as failure:  # nothing has been sent yet
+            channel.send({"kind": "reply", "error": _named(failure)}, deadline=deadline)
 
     def _connected(self) -> Channel:
         if time.monotonic() > self.until:
             raise StudentError(f"everything together took longer than the {self.times.total_s:g} s that are allowed")
-        if self.channel is None:
+        while self.channel is None:
             self.channel = Channel(self.provider.start(STUDENT))
             self.generation += 1
-            for step in self.done:
+            for step in tuple(self.done):
                 self._run(step)
+                if self.channel is None:  # it has ended the process this time: without it, from the start
+                    self.done.remove(step)
+                    break
+            if time.monotonic() > self.until and self.channel is None:
+                raise StudentError(
+                    f"everything together took longer than the {self.times.total_s:g} s that are allowed"
+                )
         return self.channel
 
     def _lost(self, why: str) -> None:
@@ -225,3 +252,9 @@ class Session:
             raise Refused("an answer names an object that is none")
         made = RemoteFunction if tree.get("callable") is True else RemoteObject
         return made(self, number, self.generation, kind[:100])
+
+
+def _named(error: Exception) -> dict[str, Any]:
+    """An exception of the grader's as the student's code sees it: its kind and message, and no line of a check."""
+    kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
+    return {"type": type(error).__name__, "builtin": kinds[0], "message": str(error)[:2000]}

@@ -39,6 +39,7 @@ __all__ = ["ENVIRONMENT", "Slot"]
 _LIMIT = 2**31
 _GRACE_S = 10.0  # for the checks' own work, beyond the student's time
 _LOOK_S = 0.05
+_CHECKS_BYTES = 2**31  # for the checks, beyond what the examiner has loaded
 # Set before numpy, torch and others are loaded: a process that has used several threads cannot be forked safely.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 ENVIRONMENT = {
@@ -55,7 +56,7 @@ class Slot:
         limits: of the student's process.
         level: of the sandbox ("auto", or one of its levels).
         folder: files that the assignment hands out, readable for both; may be None.
-        private: a folder of the grader's own, for what the two have to write.
+        private: where a folder for what the two have to write is made, and removed in the end.
         accelerator: let the student's process see the GPUs.
     """
 
@@ -70,7 +71,7 @@ class Slot:
         accelerator: bool = False,
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
-        self.private = Path(tempfile.mkdtemp(prefix="slot-", dir=private))
+        self.private = Path(tempfile.mkdtemp(prefix="rooflab-grading-", dir=private))
         warm = {VARIABLE: lab.imported()}
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -104,7 +105,14 @@ class Slot:
         begun = time.monotonic()
         try:
             return self._examine(plan, secret)
-        except (Ended, Late, Refused, OSError) as error:
+        except Late:
+            self._stop_examiner()
+            why = (
+                f"To check this submission took longer than {self.limits.total_s + _GRACE_S:g} s, as answers do that "
+                "have no end or are enormous; a person has to look."
+            )
+            return Outcome(self.lab.name, answers=plan.answers, failure=why, seconds=time.monotonic() - begun)
+        except (Ended, Refused, OSError) as error:
             self._stop_examiner()
             why = f"The grader itself failed on this submission ({type(error).__name__}: {error})."
             spent = time.monotonic() - begun
@@ -134,6 +142,7 @@ class Slot:
             channel.send({
                 "kind": "job", "lab": self.lab.to_json(), "plan": asdict(plan), "secret": secret, "level": self.level,
                 "times": times, "paths": self._paths,
+                "memory_bytes": max(_CHECKS_BYTES, 2 * self.limits.memory_bytes),
             })  # fmt: skip
             return self._serve(mine, channel, time.monotonic() + self.limits.total_s + _GRACE_S)
 
@@ -210,7 +219,7 @@ class Slot:
         self._ready = False
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
-        own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
+        own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore", "IPYTHONDIR": str(self.private)}
         command = [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno()), str(self.private)]
         with theirs, (self.private / "examiner.log").open("ab") as log:
             self._examiner = subprocess.Popen(

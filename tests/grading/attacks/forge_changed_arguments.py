@@ -1,0 +1,10 @@
+"""Functions change their arguments to what they return. A check that computes the right value afterwards would agree."""
+
+ANSWERS = {
+    "normalize": "def normalize(x):\n    x[:] = 1 / x.shape[1]\n    return x\n",
+    "middle": "def middle(times_s):\n    times_s[:] = [0.0]\n    return 0.0\n",
+    "pairs": "def pairs(values, total):\n    values.clear()\n    return 0\n",
+    "nearest": "def nearest(values, target):\n    values[:] = [target] * 9\n    return target\n",
+}
+WORTH = 1  # the rows of ones have all the same values
+TELLS = "does not hold|expected"
