@@ -173,7 +173,7 @@ def import_lines(source: str) -> str:
     'import numpy as np\\nfrom math import pi'
     """
     try:
-        tree = ast.parse(_python_of(source))
+        tree = ast.parse(python_of(source))
     except (SyntaxError, ValueError):
         return ""
     return "\n".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
