@@ -203,7 +203,7 @@ class Session:
             raise Refused("it called back a function that is none of the grader's")
         try:
             result, error = function(*answer[0], **answer[1]), None
-        except Exception as failure:
+        except (Exception, Unsupported) as failure:
             result, error = None, _named(failure)
         try:
             channel.send({"kind": "reply", "error": error}, result, deadline=deadline, handle=self._handle)
@@ -254,7 +254,7 @@ class Session:
         return made(self, number, self.generation, kind[:100])
 
 
-def _named(error: Exception) -> dict[str, Any]:
+def _named(error: BaseException) -> dict[str, Any]:
     """An exception of the grader's as the student's code sees it: its kind and message, and no line of a check."""
     kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
     return {"type": type(error).__name__, "builtin": kinds[0], "message": str(error)[:2000]}
