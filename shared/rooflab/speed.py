@@ -224,7 +224,7 @@ class _Trial:
 
     def probes(self, work: Work) -> dict[str, dict[str, Any]]:
         """The same calls with nothing, with a copy, and with a product where arithmetic may bind, in the middle."""
-        common = {"shapes": [list(shape) for shape in self.shapes], "dtype": self.dtype}
+        common: dict[str, Any] = {"shapes": [list(shape) for shape in self.shapes], "dtype": self.dtype}
         probes = {"null": {**common, "kind": "null"}, "copy": {**common, "kind": "copy", "bytes": int(work.bytes)}}
         if work.intensity > _INTENSE:
             probes["product"] = {**common, "kind": "product", "flops": work.flops}

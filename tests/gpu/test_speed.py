@@ -49,7 +49,8 @@ def softmax(x):
 """
 EAGER = "def softmax(x): return torch.softmax(x, -1)"
 CHEATS = {
-    "kept by identity": "kept = []\ndef softmax(x):\n    if not kept: kept.append(torch.softmax(x, -1))\n    return kept[0]",
+    "kept by identity": "kept = []\ndef softmax(x):\n    if not kept: kept.append(torch.softmax(x, -1))\n"
+    "    return kept[0]",
     "another stream": "s = torch.cuda.Stream()\ndef softmax(x):\n    y = torch.empty_like(x)\n"
     "    with torch.cuda.stream(s): torch.cuda._sleep(10**8); y.copy_(torch.softmax(x, -1))\n    return y",
     "a thread": "import threading\ndef softmax(x):\n    y = torch.empty_like(x)\n"

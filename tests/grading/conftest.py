@@ -1,4 +1,4 @@
-"""A small course, made once by nbgrader, and copies of it for each corpus."""
+"""What tests of grading share: a small course, and an arena for the corpora."""
 
 import shutil
 import sys
@@ -6,11 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from .smallclass import SmallClass
+
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # submissions of the corpora import from arena
 
 # Submissions are read by the tests and are none themselves.
 collect_ignore_glob = ["attacks/*", "honest/*"]
+
+
+@pytest.fixture(scope="session")
+def released(tmp_path_factory):
+    """The small course as it is handed out."""
+    return SmallClass(tmp_path_factory.mktemp("released"))
+
+
+@pytest.fixture
+def small(released, tmp_path):
+    """A copy of the small course, to which a test hands in."""
+    return SmallClass(tmp_path, released)
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,8 @@ def batch(new_arena):
     told_outcomes = {path.parent.name: json.loads(path.read_text())["outcome"] for path in outcomes.glob("*/*.json")}
     return SimpleNamespace(
         arena=arena, submissions=submissions, code=code, told=told, alive=alive, before=before, grades=arena.grades(),
-        outcomes=told_outcomes, assignment=making.ASSIGNMENT, points=making.POINTS, lab=making.LAB, secret=making.SECRET,
+        outcomes=told_outcomes, assignment=making.ASSIGNMENT, points=making.POINTS, lab=making.LAB,
+        secret=making.SECRET,
     )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def test_plain_data_is_the_same_on_the_other_side(value):
         "\ud800 lone",
         {"~": "handle", "n": 0},
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_these_too(value):
     assert same(value, over(value))

@@ -40,8 +40,15 @@ def test_the_same_seed_gives_the_same_inputs_and_another_one_others():
     assert digests[0] == digests[1] != digests[2]
 
 
-@pytest.mark.parametrize("change", [lambda x: x.clone().index_fill_(0, torch.tensor([3]), 9.0), lambda x: x.flip(0), lambda x: x[:-1],
-                                    lambda x: torch.nextafter(x, torch.tensor(9.0))])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.clone().index_fill_(0, torch.tensor([3]), 9.0),
+        lambda x: x.flip(0),
+        lambda x: x[:-1],
+        lambda x: torch.nextafter(x, torch.tensor(9.0)),
+    ],
+)
 def test_a_digest_sees_every_change(change):
     x = torch.randn(101)
     assert digest_of([x], 1) == digest_of([x.clone()], 1)

@@ -1,4 +1,4 @@
-"""Counted traffic is worth points, so nothing of a student's may have a part in the counting but the kernel's own text."""
+"""Counted traffic is worth points: nothing of a student's has a part in the counting but the kernel's own text."""
 
 import numpy as np
 import pytest
@@ -11,14 +11,18 @@ from rooflab.traffic import Traffic, traffic
 
 pytest.importorskip("triton", reason="needs Triton")
 
-IMPORTS = "import numpy as np\nimport triton\nimport triton.language as tl\nfrom rooflab import check\nfrom rooflab.traffic import traffic"
+IMPORTS = """import numpy as np
+import triton
+import triton.language as tl
+from rooflab import check
+from rooflab.traffic import traffic"""
 CHECK = """
 x = np.arange(256, dtype=np.float32)
 y = np.zeros_like(x)
 moved = traffic(double, grid=(2,), args=[x, y, 256], constants={"BLOCK": 128})
 check.equal(moved.args[1], 2 * x)
 check.equal(moved.faults, ())
-check.that(moved.bytes_moved <= 2.2 * x.nbytes, "at most a tenth more than the least", hint=f"{moved.bytes_moved} bytes")
+check.that(moved.bytes_moved <= 2.2 * x.nbytes, "at most a tenth more than the least")
 """
 LAB = LabNotebook(
     "lab",

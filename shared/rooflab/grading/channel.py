@@ -113,7 +113,7 @@ class Channel:
             try:
                 view = view[self.sock.send(view[:_PIECE]) :]
             except BlockingIOError:
-                self._wait(select.POLLOUT, deadline)
+                self._wait(writing=True, deadline=deadline)
             except OSError as error:
                 raise Ended(f"the other process is gone ({error})") from None
 
@@ -123,7 +123,7 @@ class Channel:
             try:
                 piece = self.sock.recv(min(size - len(data), _PIECE))
             except BlockingIOError:
-                self._wait(select.POLLIN, deadline)
+                self._wait(writing=False, deadline=deadline)
                 continue
             except OSError as error:
                 raise Ended(f"the other process is gone ({error})") from None
@@ -134,10 +134,14 @@ class Channel:
                 raise Late("the other process has not answered in time")
         return data
 
-    def _wait(self, event: int, deadline: float | None) -> None:
-        poll = select.poll()
-        poll.register(self.sock, event)
-        left = None if deadline is None else 1000 * (deadline - time.monotonic())
+    def _wait(self, *, writing: bool, deadline: float | None) -> None:
+        left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             raise Late("the other process has not answered in time")
-        poll.poll(left)
+        if not hasattr(select, "poll"):  # Windows
+            mine = [self.sock]
+            select.select([] if writing else mine, mine if writing else [], [], left)
+            return
+        poll = select.poll()
+        poll.register(self.sock, select.POLLOUT if writing else select.POLLIN)
+        poll.poll(None if left is None else 1000 * left)

@@ -114,6 +114,19 @@ class CourseFolder:
             ) from None
 
 
+@contextmanager
+def _without(module: str) -> Iterator[None]:
+    """Let an optional module be absent: jsonschema takes one that loads for a second, and that no notebook needs."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
 def open_course(folder: Path) -> CourseFolder:
     """Open the nbgrader course in a folder.
 
@@ -121,7 +134,8 @@ def open_course(folder: Path) -> CourseFolder:
         MissingExtra: nbgrader is not installed.
         ValueError: the folder holds no course, or its configuration cannot be used.
     """
-    require("classroom", "nbgrader")
+    with _without("rfc3987_syntax"):
+        require("classroom", "nbgrader")
     from nbgrader.apps import NbGrader
     from nbgrader.coursedir import CourseDirectory
 

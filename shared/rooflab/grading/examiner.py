@@ -22,9 +22,11 @@ The fork and its keeper (:mod:`rooflab.grading.slot`) exchange messages over a s
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
@@ -32,27 +34,39 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from rooflab.scratch import remove_left
+
 from .channel import Channel, Ended
 from .guest import make_shell
 from .lab import LabNotebook
 from .rebuild import Plan, Step
+from .sandbox import kernel
 from .session import Session, Times
 
 __all__ = ["main", "receive_socket", "send_socket"]
 
 _LIMIT = 2**31
+_PARENT_DEATH_SIGNAL = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Fork for each socket that comes over the control socket, whose descriptor is the only argument."""
+    """Fork for each socket that comes over a control socket, until its other end is closed.
+
+    Args:
+        arguments: the descriptor of the control socket; the folder of the slot, removed when the keeper was killed.
+    """
     control = socket.socket(fileno=int(arguments[0]))
     importlib.import_module("rooflab.grading.warm")
     shell = make_shell()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keeper decides when to end
     control.sendall(b"!")
+    gc.collect()
+    gc.freeze()  # collections in forks then leave these objects alone, and their pages shared
+    me = os.getpid()
     while (job := receive_socket(control)) is not None:
         if os.fork() == 0:
+            _end_with(me)
             control.close()
             code = 1
             try:
@@ -65,6 +79,22 @@ def main(arguments: list[str]) -> None:
                 sys.stderr.flush()
                 os._exit(code)
         job.close()
+    _leave(Path(arguments[1]))
+
+
+def _end_with(parent: int) -> None:
+    """Let the kernel end this fork with its parent: a check that hangs looks at nothing."""
+    if sys.platform == "linux":
+        kernel.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _leave(folder: Path) -> None:
+    """Clean up behind a keeper that was killed, and end with all forks."""
+    shutil.rmtree(folder, ignore_errors=True)
+    remove_left(folder.parent)
+    os.killpg(os.getpid(), signal.SIGKILL)
 
 
 class _Keeper:

@@ -1,83 +1,38 @@
 """How is an assignment graded: who handed in, what is done already, what is left, and where do the results go?
 
->>> StudentResult("ada", {}, {}).points
-0
+>>> _some(["ada", "bo"])
+'ada, bo'
 """
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .coursefolder import CourseFolder
-from .executors import open_executor, run_all
+from .dispatch import TRIES, run_all
+from .executors import open_executor
 from .feedback import FeedbackWriter
 from .gradebook import cell_names, penalize, record
 from .graded import graded_notebook
+from .gradingrun import GradingRun, Options, StudentResult
 from .journal import Journal, key_of, write_atomically
 from .lab import LabNotebook
 from .outcome import Outcome
 from .plainnotebook import NotebookError, cells_of, read_bytes
-from .sandbox import Limits
+from .sandbox import SandboxUnavailable
 from .tasks import Task, run_task
+from .worker import end_run
 
 __all__ = ["GradingRun", "Options", "StudentResult", "grade_assignment"]
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to grade; the defaults are those of the command."""
-
-    jobs: int = 2
-    executor: str = "local"
-    limits: Limits = field(default_factory=Limits)
-    level: str = "auto"
-    seed: str | None = None
-    fresh_seed: bool = False
-    again: bool = False
-    students: tuple[str, ...] = ()
-    feedback: bool = True
-    accelerator: bool = False
-
-
-@dataclass(frozen=True)
-class StudentResult:
-    """What one student got; `done_before` when it was graded in an earlier run and nothing has changed."""
-
-    student: str
-    outcomes: dict[str, Outcome]
-    labs: dict[str, LabNotebook]
-    done_before: bool = False
-    error: str = ""
-
-    @property
-    def score(self) -> float:
-        """The points that checks gave."""
-        return sum(outcome.score for outcome in self.outcomes.values())
-
-    @property
-    def points(self) -> float:
-        """The points that checks can give."""
-        return sum(check.points for lab in self.labs.values() for check in lab.checks)
-
-    @property
-    def seconds(self) -> float:
-        """How long it took."""
-        return sum(outcome.seconds for outcome in self.outcomes.values())
-
-
-@dataclass
-class GradingRun:
-    """A run over one assignment."""
-
-    assignment: str
-    results: list[StudentResult]
-    seconds: float
-    level: str = ""
 
 
 @dataclass
@@ -119,16 +74,18 @@ def grade_assignment(
         place = course.path("submitted", "STUDENT", assignment)
         raise ValueError(f"Nobody has handed in anything for {assignment}: there is no {place}.")
     journal = Journal(course.root, assignment)
-    run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
     results = []
     told(0, len(students))
-    with course.gradebook() as gradebook:
+    with journal.alone(), course.gradebook() as gradebook:
+        run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
         run.names = cell_names(gradebook, assignment)
-        for result in run.over(students, gradebook):
-            results.append(result)
-            told(len(results), len(students))
+        with closing(run.over(students, gradebook)) as graded:
+            for result in graded:
+                results.append(result)
+                told(len(results), len(students))
     levels = sorted({outcome.level for result in results for outcome in result.outcomes.values() if outcome.level})
-    return GradingRun(assignment, sorted(results, key=lambda r: r.student), time.monotonic() - begun, ", ".join(levels))
+    results.sort(key=lambda result: result.student)
+    return GradingRun(assignment, results, time.monotonic() - begun, ", ".join(levels), options)
 
 
 @dataclass
@@ -141,11 +98,12 @@ class _Run:
     secret: str
     writer: FeedbackWriter | None = None
     names: dict[str, str] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __post_init__(self) -> None:
         self.told = {name: lab.to_json() for name, lab in self.labs.items()}
 
-    def over(self, students: Sequence[str], gradebook: Any) -> Iterator[StudentResult]:
+    def over(self, students: Sequence[str], gradebook: Any) -> Generator[StudentResult, None, None]:
         pending: dict[str, _Handed] = {}
         ready: list[_Handed] = []
 
@@ -160,21 +118,24 @@ class _Run:
                 for name in todo:
                     yield (student, name), self.task(handed, name)
 
-        options = self.options
-        pool = lambda: open_executor(options.executor, options.jobs)  # noqa: E731
-        for (student, name), told, error in run_all(pool, run_task, tasks(), 2 * options.jobs):
-            handed = pending[student]
-            outcome = Outcome.from_json(told) if error is None else self.failed(name, error)
-            if not outcome.lost:
-                self.journal.keep(student, name, handed.keys[name], outcome)
-            handed.outcomes[name] = outcome
-            if all(name in handed.outcomes for name in handed.keys):
-                del pending[student]
-                yield self.finish(handed, gradebook)
-            while ready:
-                yield self.finish(ready.pop(0), gradebook)
+        with closing(run_all(self.pool, run_task, tasks(), 2 * self.options.jobs)) as done:
+            for (student, name), told, error in done:
+                handed = pending[student]
+                outcome = Outcome.from_json(told) if error is None else self.failed(name, error)
+                if not outcome.lost:
+                    self.journal.keep(student, name, handed.keys[name], outcome)
+                handed.outcomes[name] = outcome
+                if all(name in handed.outcomes for name in handed.keys):
+                    del pending[student]
+                    yield self.finish(handed, gradebook)
+                while ready:
+                    yield self.finish(ready.pop(0), gradebook)
         while ready:
             yield self.finish(ready.pop(0), gradebook)
+
+    def pool(self) -> AbstractContextManager[Executor]:
+        """The executor, which is opened again when it breaks."""
+        return open_executor(self.options.executor, self.options.jobs, at_end=partial(end_run, self.token))
 
     def read(self, student: str) -> _Handed:
         """What a student handed in, and what is known of it already."""
@@ -206,11 +167,19 @@ class _Run:
         extra = any(path.suffix != ".ipynb" for path in files.rglob("*") if path.is_file())
         return Task(
             handed.student, self.told[name], handed.files[name], self.secret, self.options.limits,
-            self.options.level, str(files) if extra else "", self.options.accelerator,
+            self.options.level, str(files) if extra else "", self.options.accelerator, self.token,
         )  # fmt: skip
 
     def failed(self, name: str, error: BaseException) -> Outcome:
-        why = f"The grader's own process failed ({type(error).__name__}: {error}); a person has to look."
+        """What is told of a task that its executor gave up."""
+        if isinstance(error, SandboxUnavailable) and self.options.executor == "local":
+            raise error  # nobody can be graded here
+        why = f"The grader itself failed on this submission ({type(error).__name__}: {error}); a person has to look."
+        if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
+            why = (
+                f"The grader's process ended {TRIES} times while it worked on this submission, as happens where the "
+                "machine runs out of memory; a person has to look."
+            )
         return Outcome(name, failure=why, lost=True)
 
     def finish(self, handed: _Handed, gradebook: Any) -> StudentResult:

@@ -76,9 +76,9 @@ def grade(options: argparse.Namespace) -> int:
     run = grade_assignment(course, options.assignment, chosen, told=told)
     if bar:
         bar[0].close("graded")
-    fresh = [result for result in run.results if not result.done_before]
+    fresh = run.fresh
     print(_table(run.results))
-    rate = f", {60 * len(fresh) / run.seconds:.0f} a minute" if fresh and run.seconds else ""
+    rate = f", {run.per_minute:.0f} a minute" if fresh else ""
     print(
         f"\n{len(run.results)} students, {len(run.results) - len(fresh)} of them graded before, in "
         f"{clock_time(run.seconds)}{rate}. Sandbox: {run.level or 'not needed'}."

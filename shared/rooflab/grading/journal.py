@@ -13,7 +13,8 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .outcome import Outcome
@@ -53,8 +54,28 @@ class Journal:
     def __init__(self, course: Path, assignment: str) -> None:
         self.folder = course / ".rooflab" / "grading" / assignment
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for part in self.folder.rglob(".*.part"):
-            part.unlink(missing_ok=True)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other graders of this assignment out; the lock falls with the process.
+
+        Raises:
+            ValueError: another is at work.
+        """
+        with self.folder.joinpath("lock").open("a") as file:
+            try:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    f"{self.folder.name} is being graded by another process: wait until it has ended, or stop it."
+                ) from None
+            except (ImportError, OSError):  # a file system without locks
+                pass
+            for part in self.folder.rglob(".*.part"):
+                part.unlink(missing_ok=True)
+            yield
 
     def secret(self, fixed: str | None = None, *, fresh: bool = False) -> str:
         """Return the secret from which the seeds of all checks follow; made at the first run and kept.

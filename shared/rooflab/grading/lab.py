@@ -15,7 +15,9 @@ from typing import Any
 
 from .plainnotebook import Cell, NotebookError, read_cells
 
-__all__ = ["LabCell", "LabNotebook", "bound_names", "import_lines", "imports_of", "read_lab"]
+__all__ = [
+    "LabCell", "LabNotebook", "bound_names", "import_lines", "imports_of", "kind_of", "python_of", "read_lab",
+]  # fmt: skip
 
 DEMO = "demo"
 
@@ -99,7 +101,7 @@ def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, floa
     solved = {cell.grade_id: cell.source for cell in read_cells(instructor) if cell.grade_id}
     cells = []
     for cell in read_cells(released):
-        kind = _kind(cell)
+        kind = kind_of(cell)
         source, points = marked[cell.grade_id] if cell.grade_id else (cell.source, 0.0)
         binds = tuple(bound_names(solved.get(cell.grade_id, source))) if kind == "solution" else ()
         imports = import_lines(solved.get(cell.grade_id, "")) if kind == "solution" else ""
@@ -111,7 +113,8 @@ def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, floa
     return LabNotebook(released.stem, tuple(cells))
 
 
-def _kind(cell: Cell) -> str:
+def kind_of(cell: Cell) -> str:
+    """Return the kind of a cell, as its marks say it (see :class:`LabCell`)."""
     marks = cell.marks
     if not cell.grade_id:
         if cell.cell_type != "code":
@@ -135,7 +138,7 @@ def bound_names(source: str) -> list[str]:
     student has named `np`, even where the instructor's solution imports it.
     """
     try:
-        tree = ast.parse(_python_of(source))
+        tree = ast.parse(python_of(source))
     except (SyntaxError, ValueError):
         return []
     return list(dict.fromkeys(name for node in tree.body for name in _bound(node)))
@@ -170,7 +173,7 @@ def import_lines(source: str) -> str:
     'import numpy as np\\nfrom math import pi'
     """
     try:
-        tree = ast.parse(_python_of(source))
+        tree = ast.parse(python_of(source))
     except (SyntaxError, ValueError):
         return ""
     return "\n".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
@@ -183,7 +186,7 @@ def imports_of(source: str) -> dict[str, list[str]]:
     {'numpy': [], 'os.path': [], 'rooflab': ['check', 'plots']}
     """
     try:
-        tree = ast.parse(_python_of(source))
+        tree = ast.parse(python_of(source))
     except (SyntaxError, ValueError):
         return {}
     found: dict[str, list[str]] = {}
@@ -196,8 +199,8 @@ def imports_of(source: str) -> dict[str, list[str]]:
     return found
 
 
-def _python_of(source: str) -> str:
-    """Code without IPython's magics and shell lines."""
+def python_of(source: str) -> str:
+    """Return code without IPython's magics and shell lines."""
     if source.lstrip().startswith("%%"):
         return ""
     lines = [("pass" if line.lstrip().startswith(("%", "!")) else line) for line in source.splitlines()]

@@ -21,6 +21,8 @@ __all__ = ["MOST_BYTES", "Cell", "NotebookError", "cells_of", "read_bytes", "rea
 
 MOST_BYTES = 64 * 2**20
 MOST_CELLS = 5_000
+# A link is not followed, a pipe not waited for; and Windows, which has neither, changes no line ends.
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 PICTURES = ("image/png", "image/jpeg", "image/gif")
 MOST_SOURCE = 2_000_000
 _MOST_IN_ALL = 5_000_000
@@ -62,7 +64,7 @@ def read_cells(path: Path, most_bytes: int = MOST_BYTES) -> list[Cell]:
 def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """Return the bytes of a regular file that is no link, which is opened once and read up to a limit."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, _FLAGS)
     except OSError as error:
         linked = path.is_symlink()
         why = "it is a link: hand in the file itself" if linked else f"it cannot be opened ({error.strerror})"

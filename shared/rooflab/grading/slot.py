@@ -78,9 +78,16 @@ class Slot:
         self._environment = {**ENVIRONMENT, **warm}
         self._asked_level, self._accelerator = level, accelerator
         self._paths = [str(folder)] if folder else []
-        figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-        self.sandbox = self._open("rooflab.grading.guest:serve", {**self._environment, **figures})
         self._kernels: Sandbox | None = None  # opened when a check counts a kernel
+        self._ready = False
+        self._start_examiner()  # beside the sandbox: each takes seconds
+        figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+        try:
+            self.sandbox = self._open("rooflab.grading.guest:serve", {**self._environment, **figures})
+        except BaseException:
+            self._stop_examiner()
+            shutil.rmtree(self.private, ignore_errors=True)
+            raise
 
     def __enter__(self) -> Slot:
         return self
@@ -112,12 +119,18 @@ class Slot:
             return Outcome(self.lab.name, answers=plan.answers, failure=why, lost=True, seconds=spent)
 
     def close(self) -> None:
-        """End both processes."""
+        """End both processes, and remove what they wrote."""
         self._stop_examiner()
         self.sandbox.close()
         if self._kernels is not None:
             self._kernels.close()
         shutil.rmtree(self.private, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """End the work on a submission from another thread; `examine` then returns at once."""
+        if (examiner := self._examiner) is not None:
+            with suppress(OSError):
+                os.killpg(examiner.pid, signal.SIGKILL)
 
     def _examine(self, plan: Plan, secret: str) -> Outcome:
         mine, theirs = socket.socketpair()
@@ -187,39 +200,45 @@ class Slot:
 
     def _started(self) -> socket.socket:
         """The control socket of the examiner, which is started when it is not there."""
-        if self._examiner is not None and self._examiner.poll() is None and self._control is not None:
-            return self._control
+        if self._examiner is None or self._examiner.poll() is not None or self._control is None:
+            self._start_examiner()
+        assert self._control is not None
+        if not self._ready:
+            self._control.settimeout(300)
+            if self._control.recv(1) != b"!":
+                told = (self.private / "examiner.log").read_text(errors="replace").strip().splitlines()
+                raise Ended(f"the examiner does not start: {told[-1] if told else 'it said nothing'}")
+            self._control.settimeout(None)
+            self._ready = True
+        return self._control
+
+    def _start_examiner(self) -> None:
+        """Start it without waiting until it is ready."""
         self._stop_examiner()
-        mine, theirs = socket.socketpair()
+        self._control, theirs = socket.socketpair()
+        self._ready = False
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
         own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore", "IPYTHONDIR": str(self.private)}
-        environment = {**os.environ, **self._environment, **own}
+        command = [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno()), str(self.private)]
         with theirs, (self.private / "examiner.log").open("ab") as log:
             self._examiner = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno())],
+                command,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 cwd=self.private,
-                env=environment,
+                env={**os.environ, **self._environment, **own},
                 start_new_session=True,
             )
-        mine.settimeout(300)
-        if mine.recv(1) != b"!":
-            told = (self.private / "examiner.log").read_text(errors="replace").strip().splitlines()
-            raise Ended(f"the examiner does not start: {told[-1] if told else 'it said nothing'}")
-        mine.settimeout(None)
-        self._control = mine
-        return mine
 
     def _stop_examiner(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._examiner is not None:
+        if self._examiner is not None:  # killed first: an examiner whose connection ends removes the folder
             with suppress(OSError):
                 os.killpg(self._examiner.pid, signal.SIGKILL)
             self._examiner.wait()
             self._examiner = None
+        if self._control is not None:
+            self._control.close()
+            self._control = None

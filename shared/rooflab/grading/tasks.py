@@ -1,7 +1,7 @@
 """The unit of work that any executor can run: one notebook of one submission.
 
-A worker process keeps what is dear to start (a sandbox with its modules loaded, an examiner) for the next task of the
-same lab. In a process that works on several tasks at once, as Dask's with threads do, each has a slot of its own.
+A worker process keeps what is dear to start for the next task of the same lab (see :mod:`rooflab.grading.worker`). In
+a process that works on several tasks at once, as Dask's with threads do, each has a slot of its own.
 
 >>> task = Task("ada", LabNotebook("lab", ()).to_json(), b"", "secret", Limits())
 >>> Outcome.from_json(run_task(task)).failure
@@ -10,10 +10,7 @@ same lab. In a process that works on several tasks at once, as Dask's with threa
 
 from __future__ import annotations
 
-import atexit
 import hashlib
-import tempfile
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,7 @@ from .plainnotebook import NotebookError, cells_of
 from .rebuild import rebuild
 from .sandbox import Limits
 from .slot import Slot
+from .worker import held_slot
 
 __all__ = ["Task", "run_task"]
 
@@ -40,10 +38,7 @@ class Task:
     level: str = "auto"
     files: str = ""  # folder of the files that the assignment hands out
     accelerator: bool = False
-
-
-_free: dict[str, list[Slot]] = {}
-_lock = threading.Lock()
+    run: str = ""  # to which it belongs: what the run leaves in a worker ends with it
 
 
 def run_task(task: Task) -> str:
@@ -54,36 +49,11 @@ def run_task(task: Task) -> str:
         cells = cells_of(task.submission, f"{lab.name}.ipynb")
     except NotebookError as error:
         return Outcome(lab.name, failure=str(error), seconds=time.monotonic() - begun).to_json()
+
+    def make(folder: Path) -> Slot:
+        files = Path(task.files) if task.files else None
+        return Slot(lab, task.limits, level=task.level, folder=files, private=folder, accelerator=task.accelerator)
+
     key = hashlib.sha256(repr((task.lab, task.limits, task.level, task.files, task.accelerator)).encode()).hexdigest()
-    slot = _take(key, lab, task)
-    try:
+    with held_slot((task.run, key), make) as slot:
         return slot.examine(rebuild(lab, cells), task.secret).to_json()
-    finally:
-        with _lock:
-            _free.setdefault(key, []).append(slot)
-
-
-def _take(key: str, lab: LabNotebook, task: Task) -> Slot:
-    """A slot that is free, or a new one; those of other labs are closed, since each holds a lot of memory."""
-    with _lock:
-        others = [slot for other, slots in _free.items() if other != key for slot in slots]
-        for other in [other for other in _free if other != key]:
-            del _free[other]
-        slot = _free[key].pop() if _free.get(key) else None
-    for other_slot in others:
-        other_slot.close()
-    if slot is not None:
-        return slot
-    private = Path(tempfile.gettempdir())
-    files = Path(task.files) if task.files else None
-    return Slot(lab, task.limits, level=task.level, folder=files, private=private, accelerator=task.accelerator)
-
-
-@atexit.register
-def close_all() -> None:
-    """Close the slots of this process."""
-    with _lock:
-        slots = [slot for kept in _free.values() for slot in kept]
-        _free.clear()
-    for slot in slots:
-        slot.close()

@@ -49,6 +49,7 @@ _DTYPES = {
     "int64": "int64",
 }
 _BLOCK = 4096
+tl: Any = None  # triton.language, once there is something to hash on a GPU
 _MIX = (0x7FEB352D, 0x846CA68B)  # of a hash of 32-bit words; C. Wellons, "Prospecting for Hash Functions", 2018
 
 

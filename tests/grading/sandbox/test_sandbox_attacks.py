@@ -315,3 +315,22 @@ def test_a_file_that_is_given_is_read_only(tmp_path, sandbox):
         assert refused(one.run(f"open({path!r}, 'a')"))
         assert refused(one.run(f"import os; os.remove({path!r})"))
         assert refused(one.run(f"found = open({str(tmp_path / 'solution')!r}).read()"))
+
+
+def test_the_argument_of_another_guest_is_not_left_in_memory(sandbox):
+    secret = "sesame-" + "-".join("opened")  # built here, so that nothing that the guest is told holds it whole
+    with inside(sandbox, {"code": secret * 100}) as one:
+        assert one.run("found = len(argument['code'])") == str(100 * len(secret))
+    look = """
+        import ctypes, re
+        parts, found = ['sesame-', 'o-p-e-n-e-d'], 0
+        for line in open('/proc/self/maps'):
+            first, last, rights, name = re.match(r'(\\w+)-(\\w+) (\\S+) \\S+ \\S+ \\S+ *(.*)', line).groups()
+            if rights.startswith('rw') and not name.startswith(('[v', '/')):
+                data = ctypes.string_at(int(first, 16), int(last, 16) - int(first, 16))
+                found += data.count(parts[0].encode() + parts[1].encode() + parts[0].encode())
+    """
+    with inside(sandbox) as other:
+        assert other.run(look) == "0"
+    with inside(sandbox, {"code": secret * 100}) as again:
+        assert int(again.run(look)) > 0, "what is looked for is not found where it is"

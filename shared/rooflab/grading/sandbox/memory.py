@@ -27,12 +27,13 @@ _EXACT = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+) kB", re.MULTILINE
 
 def tree(root: int) -> list[int]:
     """A process and all that descends from it."""
-    found, waiting = [root], children(root)
+    found, waiting = {root: None}, children(root)
     while waiting:
         process = waiting.pop()
-        found.append(process)
-        waiting += children(process)
-    return found
+        if process not in found:
+            found[process] = None
+            waiting += children(process)
+    return [*found]
 
 
 def end_tree(root: int) -> None:

@@ -39,6 +39,19 @@ def remove(folder: Path) -> None:
             break
 
 
+def _open_the_way(folder: Path) -> None:
+    """Let other users pass through the temporary folders above a guest's own, which they can neither list nor read.
+
+    The guest itself may search closed folders where it needs to; a compiler that it starts may not.
+    """
+    top, own = Path(tempfile.gettempdir()).resolve(), os.geteuid()
+    for place in (folder, *folder.parents):
+        if place == top or not place.is_relative_to(top) or place.stat().st_uid != own:
+            break
+        if not place.stat().st_mode & 0o001:
+            place.chmod(place.stat().st_mode | 0o011)
+
+
 class Room:
     """What one guest has for itself.
 
@@ -63,6 +76,7 @@ class Room:
             self.scratch = str(self._folder)
             if self.uid is not None:
                 os.chown(self._folder, self.uid, self.uid)
+                _open_the_way(folder)
 
     def files_bytes(self) -> int:
         """The bytes of its files on disk; beyond any limit where they are too many."""

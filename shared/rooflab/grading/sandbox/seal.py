@@ -111,7 +111,7 @@ def seal(plan: Plan, errand: Errand) -> dict[str, Any]:
     if plan.seccomp:
         # Below version 6 Landlock lets a process signal every other of its user.
         signals = plan.inner or told["landlock"] >= 6
-        seccomp.install(alone=plan.inner, network=plan.inner, signals=signals)
+        seccomp.install(alone=plan.inner, network=plan.inner, local=plan.accelerator, signals=signals)
         told["seccomp"] = True
     kernel.set_dumpable(True)  # its own /proc/self is otherwise closed to it; others are held off by the above
     return told
@@ -168,11 +168,17 @@ def _settle(plan: Plan, errand: Errand) -> None:
 
 
 def _rules(plan: Plan, errand: Errand) -> landlock.Rules:
+    # A GPU's driver names its threads, by writing to /proc/self.
+    named = ("/proc/self",) if plan.accelerator else ()
     if plan.inner:  # the whole tree was made for guests, and these processes are its own
         return landlock.Rules(
-            read=("/",), write=("/tmp", "/dev/shm"), devices=(*plan.devices, "/dev/ptmx", "/dev/pts", "/dev/tty")
+            read=("/",),
+            write=("/tmp", "/dev/shm", *named),
+            devices=(*plan.devices, "/dev/ptmx", "/dev/pts", "/dev/tty"),
         )
     own = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory")
     extra = ("/proc/driver", "/proc/devices", "/proc/modules") if plan.accelerator else ()
     made_up = ("/etc/passwd", "/etc/group") if plan.outer else ()
-    return landlock.Rules(read=(*plan.read, *own, *extra, *made_up), write=(errand.scratch,), devices=plan.devices)
+    return landlock.Rules(
+        read=(*plan.read, *own, *extra, *made_up), write=(errand.scratch, *named), devices=plan.devices
+    )
