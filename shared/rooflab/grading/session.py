@@ -70,6 +70,8 @@ class Session:
         self.done: list[Step] = []
         self.callbacks: dict[int, Callable[..., Any]] = {}
         self.printable = _MOST_PRINTED_IN_ALL
+        self.changed = False  # whether a call that returned something has also changed its arguments
+        self.withhold = False  # the changes of such calls
 
     def run(self, step: Step) -> Ran:
         """Run one cell in the student's process."""
@@ -111,8 +113,10 @@ class Session:
             raise StudentError("the answer cannot be read")
         result, changed = value
         if type(changed) is tuple and len(changed) == 2:
-            change(args, changed[0])
-            change(kwargs, changed[1])
+            self.changed = self.changed or result is not None
+            if result is None or not self.withhold:
+                change(args, changed[0])
+                change(kwargs, changed[1])
         return result
 
     def attribute(self, target: int, generation: int, name: str) -> Any:
