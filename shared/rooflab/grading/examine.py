@@ -91,8 +91,9 @@ class _Examiner:
         seed = seed_of(self.secret, self.lab.name, cell.name)
         _sow(seed)
         begun = time.monotonic()
+        self.session.changed = False
         value, error, printed = (None, stopped, "") if stopped is not None else self.value(cell.source)
-        score, note = (None, "") if error is not None else _worth(value, cell.points)
+        score, note = (None, "") if error is not None else self.worth(cell, seed, value)
         outputs = [stream_output(printed)] if printed else []
         if error is not None:
             hidden = cell.source != cell.released
@@ -136,6 +137,28 @@ class _Examiner:
             raise AssertionError(f"The kernel cannot be counted: {error}.") from None
         told = self.session.traffic(source, name, grid, (list(args), dict(constants)))
         return Traffic(**told)
+
+    def worth(self, cell: LabCell, seed: int, value: object) -> tuple[float | None, str]:
+        """The points of a check that ended.
+
+        A check may compute what is right from the values that it has handed over, as `f(x) == right(x)` does. Where a
+        function has changed these, and returned something as well, the check has to hold without the changes too.
+        """
+        score = _worth(value, cell.points)
+        if not self.session.changed:
+            return score
+        self.session.withhold = True
+        try:
+            _sow(seed)
+            value, error, _ = self.value(cell.source)
+        finally:
+            self.session.withhold = False
+        if error is None and _worth(value, cell.points) == score:
+            return score
+        return None, (
+            "The check holds only with what your function does to its arguments, beside what it returns; a person has "
+            "to look. Return a new value, and leave the arguments as they are."
+        )
 
     def value(self, source: str) -> tuple[Any, BaseException | None, str]:
         """What a check ends in, what it raises, and what it prints."""

@@ -168,6 +168,7 @@ class _Run:
         return Task(
             handed.student, self.told[name], handed.files[name], self.secret, self.options.limits,
             self.options.level, str(files) if extra else "", self.options.accelerator, self.token,
+            str(self.course.root),
         )  # fmt: skip
 
     def failed(self, name: str, error: BaseException) -> Outcome:

@@ -9,6 +9,7 @@ without a mark, are the student's, with HTML that could run in the reader's brow
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Sequence
@@ -92,8 +93,11 @@ def without_html(text: str) -> str:
     >>> without_html("1 < 2, <b>bold</b>")
     '1 < 2, &lt;b>bold&lt;/b>'
     >>> without_html("[x](JavaScript:f()), [y](java&#115;cript:f())")
-    '[x](JavaScript :f()), [y](java&amp;#115;cript:f())'
+    '[x](JavaScript :f()), [y](javascript :f())'
     """
-    text = re.sub(r"&(?=#|\w+;)", "&amp;", text)  # or a link could be spelled in entities
+    for _ in range(10):  # or a link could be spelled in entities, and these in entities
+        plain, text = text, re.sub(r"&(#\d+;?|#[xX][\da-fA-F]+;?|\w+;)", lambda found: html.unescape(found[0]), text)
+        if text == plain:
+            break
     text = re.sub(r"(?i)(javascript|vbscript)(\s*\\?:)", r"\1 \2", text)
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)

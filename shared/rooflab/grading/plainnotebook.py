@@ -26,6 +26,7 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NO
 PICTURES = ("image/png", "image/jpeg", "image/gif")
 MOST_SOURCE = 2_000_000
 _MOST_IN_ALL = 5_000_000
+_MOST_PARTS = 3_000_000
 _MOST_ATTACHED = 8_000_000
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
@@ -103,6 +104,8 @@ def _json(raw: bytes, name: str) -> Any:
     text = _text(raw, name)
     if not text.strip():
         raise NotebookError(f"{name} is empty: save it in Jupyter and hand it in again.")
+    if text.count("[") + text.count("{") > _MOST_PARTS:  # each takes far more memory than its bracket
+        raise NotebookError(f"{name} has millions of parts: clear its outputs, save, and hand in again.")
     try:
         return json.loads(text)
     except RecursionError:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["RemoteFunction", "RemoteObject", "StudentError", "Unsupported", "change", "identity", "raised"]
 
 
-class StudentError(RuntimeError):
+class StudentError(BaseException):
     """The student's code did something that is no answer: it hung, ended its process, or sent what cannot be read."""
 
 
-class Unsupported(TypeError):
+class Unsupported(BaseException):
     """A check asks for something that cannot cross between processes; a person has to look, and no points are lost."""
 
 
@@ -43,6 +43,16 @@ class RemoteObject:
 
     def __eq__(self, other: object) -> bool:
         raise Unsupported(f"this check compares an object of the student's (a {self._kind}); only plain data can be")
+
+    def __lt__(self, other: object) -> bool:
+        return self == other
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __instancecheck__(self, instance: object) -> bool:
+        raise Unsupported(f"this check asks what is a {self._kind} of the student's")
+
+    __subclasscheck__ = __instancecheck__
 
     def __bool__(self) -> bool:
         raise Unsupported(f"this check asks whether an object of the student's (a {self._kind}) is true")

@@ -70,6 +70,8 @@ class Session:
         self.done: list[Step] = []
         self.callbacks: dict[int, Callable[..., Any]] = {}
         self.printable = _MOST_PRINTED_IN_ALL
+        self.changed = False  # whether a call that returned something has also changed its arguments
+        self.withhold = False  # the changes of such calls
 
     def run(self, step: Step) -> Ran:
         """Run one cell in the student's process."""
@@ -111,8 +113,10 @@ class Session:
             raise StudentError("the answer cannot be read")
         result, changed = value
         if type(changed) is tuple and len(changed) == 2:
-            change(args, changed[0])
-            change(kwargs, changed[1])
+            self.changed = self.changed or result is not None
+            if result is None or not self.withhold:
+                change(args, changed[0])
+                change(kwargs, changed[1])
         return result
 
     def attribute(self, target: int, generation: int, name: str) -> Any:
@@ -203,7 +207,7 @@ class Session:
             raise Refused("it called back a function that is none of the grader's")
         try:
             result, error = function(*answer[0], **answer[1]), None
-        except Exception as failure:
+        except (Exception, Unsupported) as failure:
             result, error = None, _named(failure)
         try:
             channel.send({"kind": "reply", "error": error}, result, deadline=deadline, handle=self._handle)
@@ -254,7 +258,7 @@ class Session:
         return made(self, number, self.generation, kind[:100])
 
 
-def _named(error: Exception) -> dict[str, Any]:
+def _named(error: BaseException) -> dict[str, Any]:
     """An exception of the grader's as the student's code sees it: its kind and message, and no line of a check."""
     kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
     return {"type": type(error).__name__, "builtin": kinds[0], "message": str(error)[:2000]}

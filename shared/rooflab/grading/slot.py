@@ -58,6 +58,7 @@ class Slot:
         folder: files that the assignment hands out, readable for both; may be None.
         private: where a folder for what the two have to write is made, and removed in the end.
         accelerator: let the student's process see the GPUs.
+        hidden: what the student's process may not see, whatever Python's path is.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Slot:
         folder: Path | None = None,
         private: Path,
         accelerator: bool = False,
+        hidden: tuple[Path, ...] = (),
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
         self.private = Path(tempfile.mkdtemp(prefix="rooflab-grading-", dir=private))
@@ -76,7 +78,7 @@ class Slot:
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}
-        self._asked_level, self._accelerator = level, accelerator
+        self._asked_level, self._accelerator, self._hidden = level, accelerator, hidden
         self._paths = [str(folder)] if folder else []
         self._kernels: Sandbox | None = None  # opened when a check counts a kernel
         self._ready = False
@@ -196,6 +198,7 @@ class Slot:
             accelerator=self._accelerator,
             unsafe=level == "none",
             folder=self.private,
+            hidden=self._hidden,
         )
 
     def _started(self) -> socket.socket:

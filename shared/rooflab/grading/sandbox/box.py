@@ -60,6 +60,7 @@ class Sandbox:
         accelerator: bool = False,
         unsafe: bool = False,
         folder: Path | None = None,
+        hidden: Iterable[Path | str] = (),
     ) -> None:
         """Open it at the best level that works, found by trying.
 
@@ -75,6 +76,7 @@ class Sandbox:
             unsafe: let "auto" end at "none", where nothing but limits of resources holds a guest.
             folder: private to the grader; what must be written goes there. Default: a temporary folder,
                 which a later run removes if this one is killed.
+            hidden: what guests may not see, also where it lies in a folder that is searched for modules.
 
         Raises:
             SandboxUnavailable: no level works, or a module cannot be imported.
@@ -89,7 +91,7 @@ class Sandbox:
         self._modules = [*modules, *filter(None, [entry.partition(":")[0]])]
         self._given = dict(environment or {})
         self._accelerator = accelerator
-        self._shown = places(read_only, environment=self._given, accelerator=accelerator)
+        self._shown = places(read_only, environment=self._given, accelerator=accelerator, hidden=hidden)
         self._plan = Plan(entry=entry, limits=limits, accelerator=accelerator, environment=self._given)
         self._cleaning = ExitStack()
         own = folder if folder is not None else self._cleaning.enter_context(scratch_folder("sandbox"))
