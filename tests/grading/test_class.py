@@ -93,7 +93,7 @@ def test_the_penalty_is_nbgraders_own(course, run):
     other = course.root.parent / "by_nbgrader"
     shutil.copytree(course.root, other / "course")
     (other / "home").mkdir()
-    theirs = SmallClass.__new__(SmallClass)
+    theirs = SmallClass.__new__(SmallClass)  # the folder is there already
     theirs.root, theirs.home = other / "course", other / "home"
     theirs.nbgrader("autograde", ASSIGNMENT, "--student", "late", "--force")
     assert theirs.grades()["late"]["penalty"] == told["late"]["penalty"]
