@@ -23,7 +23,7 @@ from typing import Any
 
 from ..execute import read_notebook
 
-__all__ = ["FIRST", "Check", "Private", "files_in", "merge", "parse", "private_seed", "read_private"]
+__all__ = ["FIRST", "Check", "Private", "files_in", "merge", "parse", "read_private"]
 
 # Private checks are numbered from here on: the book's own of one exercise never come so far.
 FIRST = 101
@@ -141,15 +141,6 @@ def _from_notebook(notebook: Any, name: str) -> Private:
     marks = notebook.metadata.get("rooflab", {})
     seeds = [_seed(marks["seed"], name)] if isinstance(marks, dict) and "seed" in marks else []
     return _private(checks, seeds, name)
-
-
-def private_seed(notebook: Path) -> str | None:
-    """The seed that was merged into an instructor edition, as text; None where there is none.
-
-    For a grader: what it draws hidden checks from, so that a second run gives the same values.
-    """
-    marks = read_notebook(notebook).metadata.get("rooflab", {})
-    return str(marks["seed"]) if "seed" in marks else None
 
 
 def _private(checks: list[Check], seeds: list[int | str], name: str) -> Private:

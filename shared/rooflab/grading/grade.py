@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -228,9 +228,7 @@ class _Run:
             if notebook.name in pages:
                 page = self.page(pages[notebook.name], self.labs[notebook.name], notebook)
                 write_atomically(folder / f"{notebook.name}.html", page.encode("utf-8", "replace"))
-        stamp = self.course.path("autograded", student, self.assignment) / "timestamp.txt"
-        if stamp.is_file():  # without it, nbgrader cannot release the feedback
-            write_atomically(folder / stamp.name, stamp.read_bytes())
+        self.copy_notes(student, folder)
 
     def page(self, graded: str, lab: LabNotebook, notebook: Any) -> str:
         """The page of a notebook, without the student's cells where nbconvert stops at what stands in them."""
@@ -241,15 +239,22 @@ class _Run:
             return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook)
 
     def timestamp(self, student: str) -> datetime | None:
-        """When the student handed in, which is copied to the graded folder as nbgrader does."""
-        source = self.course.path("submitted", student, self.assignment) / "timestamp.txt"
+        """When the student handed in, if that is known."""
+        self.copy_notes(student, self.course.path("autograded", student, self.assignment))
+        source = self.course.path("submitted", student, self.assignment)
         try:
-            raw = read_bytes(source, 1000)
-            stamp: datetime | None = self.course.files.get_existing_timestamp(str(source.parent))
+            read_bytes(source / "timestamp.txt", 1000)
+            stamp: datetime | None = self.course.files.get_existing_timestamp(str(source))
         except (NotebookError, ValueError, SystemExit):
             return None
-        write_atomically(self.course.path("autograded", student, self.assignment) / source.name, raw)
         return stamp
+
+    def copy_notes(self, student: str, folder: Path) -> None:
+        """Copy what the exchange notes beside a submission, without which nbgrader cannot release feedback."""
+        for name in ("timestamp.txt", "submission_secret.txt"):
+            with suppress(NotebookError):
+                source = self.course.path("submitted", student, self.assignment) / name
+                write_atomically(folder / name, read_bytes(source, 1000))
 
 
 def _absent(path: Path) -> str:

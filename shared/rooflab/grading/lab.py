@@ -17,6 +17,7 @@ from .plainnotebook import Cell, NotebookError, read_cells
 
 __all__ = [
     "LabCell", "LabNotebook", "bound_names", "import_lines", "imports_of", "kind_of", "python_of", "read_lab",
+    "seed_in",
 ]  # fmt: skip
 
 DEMO = "demo"

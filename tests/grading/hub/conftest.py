@@ -16,8 +16,6 @@ import hubsetup  # noqa: E402
 from labpage import FLAGS, free_port  # noqa: E402
 from machine import CLASS, IS_ROOT, Machine  # noqa: E402
 
-SCREENSHOTS = hubsetup.ROOT / ".artifacts" / "screenshots"
-
 
 @pytest.fixture(scope="session")
 def machine(tmp_path_factory):
@@ -79,7 +77,7 @@ def browser():
     """Chromium; each account gets a context of its own, as on a computer of its own."""
     from playwright.sync_api import sync_playwright
 
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    hubsetup.SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
         yield chromium

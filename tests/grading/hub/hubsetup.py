@@ -14,6 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+SCREENSHOTS = ROOT / ".artifacts" / "screenshots"
 PINS = ("requirements.lock", "package.json", "package-lock.json")
 UNREACHABLE = re.compile(
     r"NewConnectionError|Name or service not known|name resolution|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ENETUNREACH"

@@ -6,7 +6,6 @@ import json
 import hubsetup
 import page
 import pytest
-from conftest import SCREENSHOTS
 from desk import Desk
 from machine import CLASS, IS_ROOT
 
@@ -32,17 +31,10 @@ def solutions():
     return {marks["grade_id"]: "".join(cell["source"]) for cell, marks in marked if marks.get("solution")}
 
 
-def grade(machine):
-    """Grade what was collected."""
-    machine.run("grace", "rooflab", "grade", LAB, folder=COURSE)
-
-
 def follow(machine, title, *, folder=COURSE):
     """Do as the instructor what a section of docs/classroom.md says."""
     for words in page.commands(title):
-        if words[:2] == ["rooflab", "grade"]:
-            grade(machine)
-        elif words[0] != "cd":
+        if words[0] != "cd":
             machine.run("grace", *words, folder=folder)
 
 
@@ -77,7 +69,7 @@ def points(machine):
 def test_a_class_from_handing_out_to_feedback(released, hub, browser):
     machine = released
     right = solutions()
-    ada, bob = (Desk(browser, hub, name, SCREENSHOTS) for name in ("ada", "bob"))
+    ada, bob = (Desk(browser, hub, name, hubsetup.SCREENSHOTS) for name in ("ada", "bob"))
     assert ada.menu() == ["Assignment List"], "students have no tools of an instructor"
     ada.page.keyboard.press("Escape")
     ada.fetch()
@@ -95,7 +87,7 @@ def test_a_class_from_handing_out_to_feedback(released, hub, browser):
     bob.close()
 
     follow(machine, "Collect and grade")
-    grace = Desk(browser, hub, "grace", SCREENSHOTS)
+    grace = Desk(browser, hub, "grace", hubsetup.SCREENSHOTS)
     assert {"Formgrader", "Course List"} < set(grace.menu())
     grace.page.keyboard.press("Escape")
     [course] = grace.courses()
