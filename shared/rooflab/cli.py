@@ -17,6 +17,7 @@ from .book import UnknownUnit
 from .extras import MissingExtra
 from .files import OutputError, explain
 from .grading.checking import add_check_options, check_notebooks
+from .grading.course_command import add_course_options
 from .grading.grade_command import add_grade_options
 from .plaintext import allow_any_terminal
 from .specs import UnknownChip
@@ -71,6 +72,10 @@ def build_parser() -> argparse.ArgumentParser:
 
     grade = commands.add_parser("grade", help="grade an assignment of an nbgrader course, in a sandbox")
     add_grade_options(grade)
+    course = commands.add_parser(
+        "course", help="make an nbgrader course out of the book, keep it up to date, export grades"
+    )
+    add_course_options(course)
     return parser
 
 
@@ -101,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "record": _record,
         "check": check_notebooks,
         "grade": _grade,
+        "course": _course,
     }
     try:
         with stop_on_signals():
@@ -165,6 +171,12 @@ def _grade(options: argparse.Namespace) -> int:
     from .grading.grade_command import grade
 
     return grade(options)
+
+
+def _course(options: argparse.Namespace) -> int:
+    from .grading.course_command import course
+
+    return course(options)
 
 
 def _output(given: Path | None, name: str) -> Path:

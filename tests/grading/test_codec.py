@@ -91,7 +91,7 @@ def test_plain_data_is_the_same_on_the_other_side(value):
         "\ud800 lone",
         {"~": "handle", "n": 0},
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_these_too(value):
     assert same(value, over(value))
@@ -241,3 +241,26 @@ def test_depth_and_number_are_bounded():
 
 def test_bytes_of_a_pickle_stay_bytes():
     assert over(pickle.dumps(print)) == pickle.dumps(print)
+
+
+def test_parts_of_sequences_cross():
+    assert over([slice(3), slice(None, None, -1)]) == [slice(3), slice(None, None, -1)]
+
+
+def integer(value):
+    return {"~": "int", "v": f"{value:x}"}
+
+
+@pytest.mark.parametrize(
+    ("tree", "why"),
+    [
+        ({"~": "range", "v": {"~": "tuple", "v": [0, 10**9, 1]}}, "range"),
+        ({"~": "Decimal", "v": "1e999999999"}, "exponent"),
+        ({"~": "Fraction", "v": {"~": "tuple", "v": [integer(7**9000), integer(3**9000)]}}, "enormous"),
+        ({"~": "set", "v": [integer(n * (2**61 - 1)) for n in range(1, 3000)]}, "same hash"),
+        ({"~": "dict", "v": [[integer(n * (2**61 - 1)), 0] for n in range(1, 3000)]}, "same hash"),
+    ],
+)
+def test_what_is_short_to_send_and_long_to_work_with_is_refused(tree, why):
+    with pytest.raises(Refused, match=why):
+        unpack(tree, b"")

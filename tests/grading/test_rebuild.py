@@ -213,7 +213,10 @@ def test_only_regular_files_of_a_size_are_read(tmp_path):
             "for i in x: j = i\nwhile (k := 1): pass\nwith open(p) as h: pass\ntry:\n    y = 1\nexcept E as z: pass",
             ["i", "j", "k", "h", "y"],
         ),
-        ("import os.path, numpy as np\nfrom a import b as c, d\nfrom e import *", ["os", "np", "c", "d"]),
+        (
+            "import os.path, numpy as np\nfrom a import b as c, d\nfrom e import *\ntry:\n    import f\nfinally: g = 1",
+            ["g"],
+        ),
         ("def f():\n    inner = 1\nl = lambda q: q\nm = [n for n in r]", ["f", "l", "m"]),
         ("%matplotlib inline\n!ls\nx = 1", ["x"]),
         ("%%time\nx = 1", []),

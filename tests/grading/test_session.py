@@ -11,7 +11,7 @@ import pytest
 
 from rooflab.grading.lab import LabCell, LabNotebook
 from rooflab.grading.rebuild import Step
-from rooflab.grading.remote import RemoteFunction, RemoteObject, StudentError, Unsupported, raised
+from rooflab.grading.remote import RemoteFunction, RemoteObject, StudentError, Unsupported, identity, raised
 from rooflab.grading.session import Session, Times
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -24,7 +24,7 @@ class Processes:
     def __init__(self):
         self.process, self.started = None, 0
 
-    def start(self):
+    def start(self, what):
         mine, theirs = socket.socketpair()
         with theirs:
             env = {**os.environ, "PYTHONPATH": str(SHARED), "PYTHONWARNINGS": "ignore"}
@@ -33,7 +33,7 @@ class Processes:
         self.started += 1
         return mine
 
-    def end(self, reason):
+    def end(self, what, reason):
         self.process.kill()
         self.process.wait()
         return "It ended."
@@ -44,7 +44,7 @@ def processes():
     made = Processes()
     yield made
     if made.process is not None:
-        made.end("")
+        made.end("", "")
 
 
 def session_with(processes, source, *names, **times):
@@ -74,7 +74,7 @@ def apply(f, x):
     return f(x) + f(x + 1)
 def bad_callback(f):
     try: f(1)
-    except RuntimeError as error: return str(error)
+    except ZeroDivisionError as error: return str(error)
 class Stack:
     def __init__(self): self.items = []
     def push(self, x): self.items.append(x); return self
@@ -107,7 +107,7 @@ def test_functions_and_data_of_another_process(processes):
     names["in_place"](array, given, named)
     assert (array.tolist(), given, named) == ([9.0, 0.0], [0, 1], {"old": 1, "new": [2]})
     assert names["apply"](lambda x: 10 * x, 1) == 30
-    assert "ZeroDivisionError" in names["bad_callback"](lambda x: x / 0)
+    assert "division by zero" in names["bad_callback"](lambda x: x / 0)
     session.close()
 
 
@@ -177,7 +177,7 @@ def test_a_function_that_is_no_answer_costs_only_itself(processes, body, says):
     if says is None:
         assert isinstance(names["f"](), RemoteObject)
     else:
-        with pytest.raises(Exception, match=says):
+        with pytest.raises((Exception, StudentError), match=says):
             names["f"]()
     again = session.values(["g"])["g"]
     assert again() == [1]
@@ -241,7 +241,7 @@ def test_outputs_of_a_cell_are_text_and_pictures(processes):
     ],
 )
 def test_a_forged_error_is_an_exception_all_the_same(told):
-    assert isinstance(raised(told), Exception)
+    assert isinstance(raised(told), Exception | StudentError)
 
 
 def test_a_check_that_compares_a_function_waits_for_a_person():
@@ -249,3 +249,77 @@ def test_a_check_that_compares_a_function_waits_for_a_person():
     with pytest.raises(Unsupported):
         _ = function == function
     assert LabNotebook("x", (LabCell("check", "", "", "c", 1.0),)).checks[0].points == 1.0
+
+
+DEEP = []
+for _ in range(100):
+    DEEP = [DEEP]
+MENDED = f"""
+deep = {DEEP!r}
+fine = 5
+def stops(): raise StopIteration
+def numbers(n): yield from range(n)
+class Items:
+    def __getitem__(self, n): return ("a", "b")[n]
+    def method(self): return 1
+items = Items()
+def hand_over(f): return f(lambda x: x + 1)
+def fails_in(f):
+    try: f(0)
+    except ZeroDivisionError as error: return type(error).__name__ + ": " + str(error)
+def sort(values): values.sort(); return values[0]
+def sort_in_place(values): values.sort()
+"""
+
+
+def test_what_ends_iterators_does_not_end_those_of_a_check(processes):
+    session, _, names = session_with(processes, MENDED, "stops", "numbers", "items")
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        names["stops"]()
+    assert list(names["numbers"](3)) == [0, 1, 2]
+    assert list(names["items"]) == ["a", "b"]  # of a class that has items only
+    session.close()
+
+
+def test_a_name_that_cannot_be_sent_does_not_cost_the_others(processes):
+    session, _, names = session_with(processes, MENDED, "deep", "fine", "items")
+    assert "deep" not in names
+    assert names["fine"] == 5
+    session.close()
+
+
+def test_methods_may_be_called_as_often_as_a_check_likes(processes):
+    session, _, names = session_with(processes, MENDED, "items")
+    numbers = {identity(names["items"].method)[0] for _ in range(50)}
+    assert len(numbers) == 1
+    session.close()
+
+
+def test_functions_of_the_grader_may_call_the_student_s_and_fail(processes):
+    session, _, names = session_with(processes, MENDED, "hand_over", "fails_in")
+    assert names["hand_over"](lambda g: g(1) + g(2)) == 5
+    assert names["fails_in"](lambda x: 1 / x) == "ZeroDivisionError: division by zero"
+    session.close()
+
+
+def test_changes_of_arguments_are_noted_and_can_be_withheld(processes):
+    session, _, names = session_with(processes, MENDED, "sort", "sort_in_place")
+    values = [3, 1, 2]
+    names["sort_in_place"](values)
+    assert (values, session.changed) == ([1, 2, 3], False)
+    values = [3, 1, 2]
+    assert names["sort"](values) == 1
+    assert (values, session.changed) == ([1, 2, 3], True)
+    session.withhold, values = True, [3, 1, 2]
+    assert names["sort"](values) == 1
+    assert values == [3, 1, 2]
+    session.close()
+
+
+def test_what_a_check_may_not_ask_of_an_object_waits_for_a_person():
+    made = RemoteObject(None, 0, 1, "Account")
+    for ask in (lambda: made < 1, lambda: made >= 1, lambda: isinstance(1, made), lambda: issubclass(int, made)):
+        with pytest.raises(Unsupported):
+            ask()
+    assert not issubclass(Unsupported, Exception)  # no check that expects some error takes it for one
+    assert not issubclass(StudentError, Exception)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .codec import Refused, pack, unpack
+from .codec import MOST_ITEMS, Refused, pack, unpack
 
 __all__ = ["Channel", "Ended", "Late"]
 
@@ -93,6 +93,8 @@ class Channel:
         if text_size > min(limit, _MOST_TEXT) or blob_size > limit:
             raise Refused(f"an answer of {text_size + blob_size:,} bytes is too long: at most {limit:,} are taken")
         text, payload = self._read(text_size, deadline), self._read(blob_size, deadline)
+        if text.count(b",") + text.count(b"[") > 4 * MOST_ITEMS:  # far quicker than to parse it
+            raise Refused("an answer has too many items")
         try:
             message = json.loads(text.decode("ascii"))
         except (ValueError, RecursionError) as error:
@@ -128,6 +130,8 @@ class Channel:
             if not piece:
                 raise Ended("the other process has closed its end")
             data += piece
+            if deadline is not None and time.monotonic() > deadline:  # also of one who never lets us wait
+                raise Late("the other process has not answered in time")
         return data
 
     def _wait(self, *, writing: bool, deadline: float | None) -> None:

@@ -11,10 +11,6 @@ types, numpy arrays and tensors are ever built, so that no object can decide its
 
 from __future__ import annotations
 
-import collections
-import datetime
-import decimal
-import fractions
 import math
 import sys
 from collections.abc import Callable
@@ -22,30 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from .parts import MOST_ITEMS, REBUILT, Refused, list_of, pair_of, real_of, spread, text_of, unlike, whole_of
+
 __all__ = ["DEEPEST", "MOST_ITEMS", "NotPlain", "Refused", "pack", "unpack"]
 
 DEEPEST = 50
-MOST_ITEMS = 2_000_000
 
 _KINDS = frozenset("biufcmMSU")
 _SMALL_FLOATS = ("bfloat16", "float8", "float6", "float4")  # the names that ml_dtypes gives to its formats
-# Types that are rebuilt from plain ones, by name: how to take them apart, and how to build them.
-_REBUILT: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "OrderedDict": (collections.OrderedDict, lambda v: list(v.items()), collections.OrderedDict),
-    "Counter": (collections.Counter, lambda v: list(v.items()), lambda v: collections.Counter(dict(v))),
-    "defaultdict": (collections.defaultdict, lambda v: list(v.items()), lambda v: collections.defaultdict(None, v)),
-    "deque": (collections.deque, list, collections.deque),
-    "range": (range, lambda v: (v.start, v.stop, v.step), lambda v: range(*map(_whole, v))),
-    "Fraction": (fractions.Fraction, lambda v: (v.numerator, v.denominator), lambda v: fractions.Fraction(*v)),
-    "Decimal": (decimal.Decimal, str, lambda v: decimal.Decimal(_text(v))),
-    "date": (datetime.date, lambda v: v.isoformat(), lambda v: datetime.date.fromisoformat(_text(v))),
-    "datetime": (datetime.datetime, lambda v: v.isoformat(), lambda v: datetime.datetime.fromisoformat(_text(v))),
-    "timedelta": (
-        datetime.timedelta,
-        lambda v: (v.days, v.seconds, v.microseconds),
-        lambda v: datetime.timedelta(*map(_whole, v)),
-    ),
-}
 
 
 class NotPlain(TypeError):
@@ -56,10 +36,6 @@ class NotPlain(TypeError):
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")[:200]
         super().__init__(f"a {name} cannot cross between processes; expected numbers, strings, lists, dicts or arrays")
         self.found = found
-
-
-class Refused(ValueError):
-    """Data that came over the pipe and is not what was agreed."""
 
 
 class _Packer:
@@ -92,7 +68,7 @@ class _Packer:
         return self.other(value, found, depth)
 
     def other(self, value: Any, found: type, depth: int) -> Any:
-        for name, (kind, apart, _) in _REBUILT.items():
+        for name, (kind, apart, _) in REBUILT.items():
             if found is kind:
                 return {"~": name, "v": self.pack(apart(value), depth + 1)}
         if found is np.ndarray or (isinstance(value, np.generic) and found.__module__ in ("numpy", "ml_dtypes")):
@@ -170,35 +146,37 @@ class _Unpacker:
 
     def tagged(self, tag: str, value: Any, depth: int) -> Any:
         if tag == "dict":
-            pairs = [_pair(item) for item in _list(value)]
-            return {self.unpack(k, depth + 1): self.unpack(v, depth + 1) for k, v in pairs}
+            pairs = [pair_of(item) for item in list_of(value)]
+            return dict(spread([(self.unpack(k, depth + 1), self.unpack(v, depth + 1)) for k, v in pairs]))
         if tag in ("tuple", "set", "frozenset"):
-            items = [self.unpack(item, depth + 1) for item in _list(value)]
+            items = [self.unpack(item, depth + 1) for item in list_of(value)]
+            if tag != "tuple":
+                unlike(items)
             return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](items)
         if tag == "int":
-            return int(_text(value)[:100_000], 16)
+            return int(text_of(value)[:100_000], 16)
         if tag == "float" and value in ("nan", "inf", "-inf"):
             return float(value)
         if tag == "complex":
-            real, imag = (self.unpack(part) for part in _pair(value))
-            return complex(_real(real), _real(imag))
+            real, imag = (self.unpack(part) for part in pair_of(value))
+            return complex(real_of(real), real_of(imag))
         if tag in ("bytes", "bytearray"):
             return {"bytes": bytes, "bytearray": bytearray}[tag](self.blob(value))
-        if tag in _REBUILT:
-            return _REBUILT[tag][2](self.unpack(value, depth + 1))
+        if tag in REBUILT:
+            return REBUILT[tag][2](self.unpack(value, depth + 1))
         raise Refused(f"an answer holds something of the unknown kind {tag[:40]!r}")
 
     def blob(self, place: Any) -> memoryview:
-        start, size = (_whole(part) for part in _pair(place))
+        start, size = (whole_of(part) for part in pair_of(place))
         if start < 0 or size < 0 or start + size > len(self.payload):
             raise Refused("an answer names bytes that it did not send")
         return self.payload[start : start + size]
 
     def array(self, tag: str, tree: dict[str, Any]) -> Any:
-        raw, shape = self.blob(tree.get("v")), tuple(_whole(n) for n in _list(tree.get("shape")))
+        raw, shape = self.blob(tree.get("v")), tuple(whole_of(n) for n in list_of(tree.get("shape")))
         if len(shape) > 32 or any(n < 0 for n in shape):
             raise Refused("an answer holds an array of an impossible shape")
-        name = _text(tree.get("dtype"))[:40]
+        name = text_of(tree.get("dtype"))[:40]
         if tag == "tensor":
             return _tensor(name, shape, raw)
         dtype = _dtype(name)
@@ -229,7 +207,7 @@ def unpack(tree: object, payload: bytes | memoryview, handle: Callable[[dict[str
         return _Unpacker(payload, handle).unpack(tree)
     except Refused:
         raise
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError, MemoryError) as error:
+    except Exception as error:  # also what numpy and torch raise of their own
         raise Refused(f"an answer cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
 
 
@@ -259,33 +237,3 @@ def _tensor(name: str, shape: tuple[int, ...], raw: memoryview) -> Any:
 def _of_jax(array: np.ndarray[Any, Any]) -> Any:
     jax = sys.modules.get("jax")
     return array if jax is None else jax.numpy.asarray(array)
-
-
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise Refused("an answer holds something that should be a list and is none")
-    return value
-
-
-def _pair(value: Any) -> list[Any]:
-    if type(value) is not list or len(value) != 2:
-        raise Refused("an answer holds something that should be a pair and is none")
-    return value
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise Refused("an answer holds something that should be a whole number and is none")
-    return value
-
-
-def _real(value: Any) -> float:
-    if type(value) is not float:
-        raise Refused("an answer holds something that should be a number and is none")
-    return value
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise Refused("an answer holds something that should be text and is none")
-    return value

@@ -7,8 +7,8 @@ It runs no code of a student.
 The fork and its keeper (:mod:`rooflab.grading.slot`) exchange messages over a socket of their own:
 
     job {lab, plan, secret, level, times}                      from the keeper
-    start                                                      <- started, with the socket of a student's process
-    end {reason}                                               <- ended {why}
+    start {what}                                               <- the socket of a process of the student's
+    end {what, reason}                                         <- ended {why}
     outcome {json, loaded}                                     the last word
 
 What the checks of one submission had to load (torch.testing alone loads 500 modules when it is first used) is loaded
@@ -30,6 +30,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -123,8 +124,8 @@ class _Keeper:
     def __init__(self, channel: Channel, sock: socket.socket) -> None:
         self.channel, self.sock = channel, sock
 
-    def start(self) -> socket.socket:
-        self.channel.send({"kind": "start"})
+    def start(self, what: str) -> socket.socket:
+        self.channel.send({"kind": "start", "what": what})
         self.sock.setblocking(True)
         given = receive_socket(self.sock)
         self.sock.setblocking(False)
@@ -132,8 +133,8 @@ class _Keeper:
             raise Ended("the grader's keeper is gone")
         return given
 
-    def end(self, reason: str) -> str:
-        self.channel.send({"kind": "end", "reason": reason})
+    def end(self, what: str, reason: str) -> str:
+        self.channel.send({"kind": "end", "what": what, "reason": reason})
         head, _ = self.channel.receive(limit=_LIMIT)
         return str(head.get("why") or "")
 
@@ -150,12 +151,24 @@ def _examine(job: socket.socket, shell: Any) -> None:
         tuple(head["plan"]["remarks"]),
         tuple(head["plan"]["lacking"]),
     )
+    _limit(head["memory_bytes"])
     session = Session(_Keeper(channel, job), Times(**head["times"]))
     sys.path[:0] = head["paths"]
     before = set(sys.modules)
     outcome = examine(lab, plan, session, shell, head["secret"], head["level"])
     loaded = [name for name in list(sys.modules) if name not in before]
     channel.send({"kind": "outcome", "json": outcome.to_json(), "loaded": loaded})
+
+
+def _limit(memory_bytes: int) -> None:
+    """Let a check fail that takes ever more memory, as of an answer that never ends; the machine is others' too."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return
+    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmData:"))
+    most = 1024 * int(line.split()[1]) + memory_bytes
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def send_socket(control: socket.socket, given: socket.socket) -> None:

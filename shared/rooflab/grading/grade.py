@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -77,7 +77,8 @@ def grade_assignment(
     results = []
     told(0, len(students))
     with journal.alone(), course.gradebook() as gradebook:
-        run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
+        fixed = options.seed or next((lab.seed for lab in labs.values() if lab.seed and not options.fresh_seed), None)
+        run = _Run(course, assignment, labs, options, journal, journal.secret(fixed, fresh=options.fresh_seed))
         run.names = cell_names(gradebook, assignment)
         with closing(run.over(students, gradebook)) as graded:
             for result in graded:
@@ -167,7 +168,8 @@ class _Run:
         extra = any(path.suffix != ".ipynb" for path in files.rglob("*") if path.is_file())
         return Task(
             handed.student, self.told[name], handed.files[name], self.secret, self.options.limits,
-            self.options.level, str(files) if extra else "", self.token,
+            self.options.level, str(files) if extra else "", self.options.accelerator, self.token,
+            str(self.course.root),
         )  # fmt: skip
 
     def failed(self, name: str, error: BaseException) -> Outcome:
@@ -183,8 +185,15 @@ class _Run:
         return Outcome(name, failure=why, lost=True)
 
     def finish(self, handed: _Handed, gradebook: Any) -> StudentResult:
-        """Write one student's results, unless they are written already."""
+        """Write one student's results, unless they are written already; what goes wrong stops nobody else."""
         result = StudentResult(handed.student, handed.outcomes, self.labs)
+        try:
+            return self.write(result, handed, gradebook)
+        except Exception as error:
+            gradebook.db.rollback()
+            return replace(result, error=f"The results could not be written ({type(error).__name__}: {error})"[:300])
+
+    def write(self, result: StudentResult, handed: _Handed, gradebook: Any) -> StudentResult:
         key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
         if self.journal.recorded(handed.student, key) and not self.options.again:
             return replace(result, done_before=True)
@@ -217,23 +226,40 @@ class _Run:
         folder = self.course.path("feedback", student, self.assignment)
         for notebook in submission.notebooks:
             if notebook.name in pages:
-                page = self.writer.page(pages[notebook.name], self.labs[notebook.name], notebook)
+                page = self.page(pages[notebook.name], self.labs[notebook.name], notebook)
                 write_atomically(folder / f"{notebook.name}.html", page.encode("utf-8", "replace"))
+        self.copy_notes(student, folder)
+
+    def page(self, graded: str, lab: LabNotebook, notebook: Any) -> str:
+        """The page of a notebook, without the student's cells where nbconvert stops at what stands in them."""
+        assert self.writer is not None
+        try:
+            return self.writer.page(graded, lab, notebook)
+        except Exception:
+            return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook)
 
     def timestamp(self, student: str) -> datetime | None:
-        """When the student handed in, which is copied to the graded folder as nbgrader does."""
-        source = self.course.path("submitted", student, self.assignment) / "timestamp.txt"
+        """When the student handed in, if that is known."""
+        self.copy_notes(student, self.course.path("autograded", student, self.assignment))
+        source = self.course.path("submitted", student, self.assignment)
         try:
-            raw = read_bytes(source, 1000)
-            stamp: datetime | None = self.course.files.get_existing_timestamp(str(source.parent))
+            read_bytes(source / "timestamp.txt", 1000)
+            stamp: datetime | None = self.course.files.get_existing_timestamp(str(source))
         except (NotebookError, ValueError, SystemExit):
             return None
-        write_atomically(self.course.path("autograded", student, self.assignment) / source.name, raw)
         return stamp
+
+    def copy_notes(self, student: str, folder: Path) -> None:
+        """Copy what the exchange notes beside a submission, without which nbgrader cannot release feedback."""
+        for name in ("timestamp.txt", "submission_secret.txt"):
+            with suppress(NotebookError):
+                source = self.course.path("submitted", student, self.assignment) / name
+                write_atomically(folder / name, read_bytes(source, 1000))
 
 
 def _absent(path: Path) -> str:
-    others = sorted(one.name for one in path.parent.glob("*.ipynb"))
+    names = sorted(one.name for one in path.parent.glob("*.ipynb"))
+    others = [name.encode("utf-8", "replace").decode() for name in names]  # a name may be of bytes that are no text
     there = f" (it has {', '.join(others[:3])}: is that the lab under another name?)" if others else ""
     return f"No {path.name} was handed in{there}."
 

@@ -40,6 +40,9 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
         "--level", choices=_LEVELS[:-1], default="auto", help="of the sandbox (default: the best that works here)"
     )
     parser.add_argument(
+        "--accelerator", action="store_true", help="let students' code use the GPU, one submission at a time"
+    )
+    parser.add_argument(
         "--unsafe", action="store_true", help="grade without a sandbox: student code can then do whatever you can"
     )
     parser.add_argument("--seed", metavar="TEXT", help="draw the numbers of hidden checks from this secret; it is kept")
@@ -57,10 +60,11 @@ def grade(options: argparse.Namespace) -> int:
 
     course = open_course(options.course)
     limits = read_limits(course.root, options.assignment)
-    jobs = options.jobs or os.cpu_count() or 1
+    # What is timed on a GPU has it for itself.
+    jobs = 1 if options.accelerator else options.jobs or os.cpu_count() or 1
     chosen = Options(
         jobs, options.executor, limits, "none" if options.unsafe else options.level, options.seed, options.new_seed,
-        options.again, tuple(options.student), not options.no_feedback,
+        options.again, tuple(options.student), not options.no_feedback, options.accelerator,
     )  # fmt: skip
     bar: list[Progress] = []
 
@@ -84,7 +88,11 @@ def grade(options: argparse.Namespace) -> int:
 
         write_class_report(options.html, run)
         print(f"Report on the class: {options.html}")
-    lost = [result.student for result in run.results if any(outcome.lost for outcome in result.outcomes.values())]
+    lost = [
+        result.student
+        for result in run.results
+        if result.error or any(outcome.lost for outcome in result.outcomes.values())
+    ]
     if lost:
         print(f"Not graded, because the grader itself failed: {', '.join(lost)}. Run the command again.")
     return 1 if lost else 0
@@ -94,7 +102,9 @@ def _table(results: Sequence[StudentResult]) -> str:
     rows = []
     for result in results:
         outcomes = result.outcomes.values()
-        told = next((text for outcome in outcomes for text in (outcome.failure, *outcome.remarks) if text), "")
+        told = next(
+            (text for outcome in outcomes for text in (result.error, outcome.failure, *outcome.remarks) if text), ""
+        )
         waiting = sum(check.score is None for outcome in outcomes for check in outcome.checks.values())
         told = told or (f"{waiting} checks for a person to look at" if waiting else "")
         rows.append([

@@ -121,4 +121,5 @@ def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
 
 def readable(text: str) -> str:
     """Text as a comment: nbgrader reads comments as Markdown, in which HTML could come from a student's error."""
+    text = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()  # half characters, which no database takes
     return without_html(text).replace("\n", "  \n").replace("  \n  \n", "\n\n")

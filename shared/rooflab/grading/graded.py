@@ -9,6 +9,7 @@ without a mark, are the student's, with HTML that could run in the reader's brow
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Sequence
@@ -60,12 +61,23 @@ def _marked(own: LabCell, cell: Cell | None, outcome: Outcome, place: int) -> di
         outputs = list(outcome.checks[own.name].outputs) if own.name in outcome.checks else []
     else:
         outputs = list(outcome.outputs.get(str(place), ()))
-    return _cell(own.cell_type, source, metadata, outputs)
+    made = _cell(own.cell_type, source, metadata, outputs)
+    return _with_pictures(made, cell) if cell is not None and answered and not own.is_code else made
 
 
 def _student(cell: Cell, outcome: Outcome, place: int) -> dict[str, Any]:
     source = cell.source if cell.cell_type == "code" else without_html(cell.source)
-    return _cell(cell.cell_type, source, {}, list(outcome.outputs.get(str(place), ())))
+    made = _cell(cell.cell_type, source, {}, list(outcome.outputs.get(str(place), ())))
+    return _with_pictures(made, cell) if cell.cell_type == "markdown" else made
+
+
+def _with_pictures(made: dict[str, Any], cell: Cell) -> dict[str, Any]:
+    """A text with the pictures that were pasted into it; what it names and does not have, nbconvert would stop at."""
+    kept = {name: kinds for name, kinds in cell.attachments.items() if f"attachment:{name}" in cell.source}
+    text = re.sub(
+        r"attachment:(?=([^)\s\"']*))", lambda m: m[0] if m[1] in kept else "no-attachment:", "".join(made["source"])
+    )
+    return made | {"source": text.splitlines(keepends=True)} | ({"attachments": kept} if kept else {})
 
 
 def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -76,5 +88,16 @@ def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[s
 
 
 def without_html(text: str) -> str:
-    """Return Markdown without HTML: what opens a tag is written as the sign that it is."""
+    """Return Markdown without HTML and without links that run code: what opens a tag becomes the sign that it is.
+
+    >>> without_html("1 < 2, <b>bold</b>")
+    '1 < 2, &lt;b>bold&lt;/b>'
+    >>> without_html("[x](JavaScript:f()), [y](java&#115;cript:f())")
+    '[x](JavaScript :f()), [y](javascript :f())'
+    """
+    for _ in range(10):  # or a link could be spelled in entities, and these in entities
+        plain, text = text, re.sub(r"&(#\d+;?|#[xX][\da-fA-F]+;?|\w+;)", lambda found: html.unescape(found[0]), text)
+        if text == plain:
+            break
+    text = re.sub(r"(?i)(javascript|vbscript)(\s*\\?:)", r"\1 \2", text)
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)

@@ -28,6 +28,7 @@ class Options:
     again: bool = False
     students: tuple[str, ...] = ()
     feedback: bool = True
+    accelerator: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,10 @@ Requests and their answers, each a message of :class:`rooflab.grading.channel.Ch
     run {source}                      -> done {error}, value: the outputs of the cell
     names [name]                      -> done, value: {name: plain data or a handle}
     call {target}, (args, kwargs)     -> done {error, printed}, value: (result, changed arguments)
-    attribute {target, name}, dunder  -> done {error}, value: what it is
+    attribute {target, name}          -> done {error}, value: what it is
+    timer {target|probe, recipes, device}  -> done {timer}: something to time (see timed)
+    go {timer, seed, key}             -> done {digest}: one timed call
+    fetch {timer}                     -> done, value: the bytes of its results
     (meanwhile) callback {number}, args <- reply {error}, value
 
 >>> describe(KeyError("x"))["message"]
@@ -22,11 +25,13 @@ import io
 import socket
 import sys
 import traceback
+import types
 from collections.abc import Iterator
 from typing import Any
 
 from .channel import Channel, Ended
 from .codec import NotPlain, Refused, pack
+from .remote import raised as rebuilt
 
 __all__ = ["CellOutputs", "describe", "make_shell", "serve"]
 
@@ -43,7 +48,7 @@ _OPERATORS = frozenset({
 
 def serve(descriptor: int, argument: dict[str, Any]) -> None:
     """Answer requests until the grader closes the connection."""
-    sys.path[:0] = [str(path) for path in argument.get("paths", ())]
+    sys.path[:0] = ["", *map(str, argument.get("paths", ()))]  # with the modules that students write, as in Jupyter
     guest = _Guest(Channel(socket.socket(fileno=descriptor)))
     with contextlib.suppress(Ended, Refused):
         while True:
@@ -55,20 +60,37 @@ class _Guest:
         self.channel = channel
         self.shell = make_shell()
         self.objects: dict[int, object] = {}
-        self.callbacks = 0
+        self.numbers: dict[tuple[object, ...], int] = {}
+        self.timers: list[tuple[Any, Any]] = []
 
     def answer(self) -> None:
-        head, value = self.channel.receive(limit=_LIMIT, handle=self.thing)
+        self.respond(*self.channel.receive(limit=_LIMIT, handle=self.thing))
+
+    def respond(self, head: dict[str, Any], value: Any) -> None:
         kind = head.get("kind")
         if kind == "run":
             self.run(str(head["source"]))
         elif kind == "names":
-            space = self.shell.user_ns
-            self.reply({}, {name: space[name] for name in value if name in space})
+            self.names(value)
         elif kind == "call":
             self.call(self.objects[int(head["target"])], *value)
         elif kind == "attribute":
             self.attribute(self.objects[int(head["target"])], str(head["name"]))
+        elif kind == "timer":
+            self.timer(head)
+        elif kind == "go":
+            self.go(int(head["timer"]), int(head["seed"]), int(head["key"]))
+        elif kind == "fetch":
+            self.reply({"error": None}, self.timers[int(head["timer"])][0].fetch())
+
+    def names(self, wanted: list[str]) -> None:
+        """Tell what names stand for; one that is too deep or too long to be sent does not cost the others."""
+        space = self.shell.user_ns
+        found = {name: space[name] for name in wanted if name in space}
+        try:
+            self.channel.send({"kind": "done"}, found, handle=self.handle)
+        except (NotPlain, ValueError, RecursionError, MemoryError):
+            self.reply({}, {name: thing for name, thing in found.items() if _can_be_sent(thing)})
 
     def run(self, source: str) -> None:
         outputs = CellOutputs(self.shell)
@@ -102,21 +124,43 @@ class _Guest:
         else:
             self.reply({"error": None}, found)
 
+    def timer(self, head: dict[str, Any]) -> None:
+        """Make ready to time a function of the student's, or (in a process without a student) a probe."""
+        from .timed import Timed, probe_function, recipes_of
+
+        device, probe = str(head["device"]), head.get("probe")
+        try:
+            function = probe_function(probe, device) if probe else self.objects[int(head["target"])]
+            self.timers.append((Timed(recipes_of(head["recipes"]), device), function))
+        except BaseException as raised:
+            self.reply({"error": describe(raised)})
+        else:
+            self.reply({"error": None, "timer": len(self.timers) - 1})
+
+    def go(self, number: int, seed: int, key: int) -> None:
+        timed, function = self.timers[number]
+        try:
+            digest = timed.go(function, seed, key)
+        except BaseException as raised:
+            self.channel.send({"kind": "done", "error": describe(raised)})
+        else:
+            self.channel.send({"kind": "done", "error": None, "digest": digest})
+
     def reply(self, head: dict[str, Any], value: object = None) -> None:
         kept = len(self.objects)
         try:
             self.channel.send({"kind": "done", **head}, value, handle=self.handle)
         except (NotPlain, ValueError, RecursionError, MemoryError) as error:
             for number in range(kept, len(self.objects)):  # of an answer that is not sent
-                del self.objects[number]
+                del self.numbers[_key(self.objects.pop(number))]
             self.channel.send({"kind": "done", **head, "error": describe(error)})
 
     def handle(self, thing: object) -> dict[str, Any]:
         """Keep an object that is no plain data; the grader gets its number and its kind."""
-        if len(self.objects) >= _MOST_OBJECTS:
+        number = self.numbers.get(_key(thing), len(self.objects))
+        if number >= _MOST_OBJECTS:
             raise NotPlain(thing)
-        number = len(self.objects)
-        self.objects[number] = thing
+        self.objects[number], self.numbers[_key(thing)] = thing, number
         kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
         return {"~": "handle", "n": number, "callable": callable(thing), "type": kind}
 
@@ -129,11 +173,29 @@ class _Guest:
         def function(*args: Any, **kwargs: Any) -> Any:
             self.channel.send({"kind": "callback", "number": number}, (args, kwargs), handle=self.handle)
             head, value = self.channel.receive(limit=_LIMIT, handle=self.thing)
+            while head.get("kind") != "reply":  # the grader's function calls one of the student's
+                self.respond(head, value)
+                head, value = self.channel.receive(limit=_LIMIT, handle=self.thing)
             if head.get("error"):
-                raise RuntimeError(str(head["error"]))
+                raise rebuilt(head["error"])
             return value
 
         return function
+
+
+def _key(thing: Any) -> tuple[object, ...]:
+    """What tells an object that is kept from others: a method is made anew each time that it is looked up."""
+    if isinstance(thing, types.MethodType | types.MethodWrapperType):
+        return id(thing.__self__), thing.__name__
+    return (id(thing),)
+
+
+def _can_be_sent(thing: object) -> bool:
+    try:
+        pack(thing, lambda found: {})
+    except (NotPlain, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def make_shell() -> Any:
@@ -150,6 +212,7 @@ def make_shell() -> Any:
     config.InteractiveShell.xmode = "Plain"
     shell = InteractiveShell.instance(config=config)
     shell.displayhook.write_output_prompt = lambda: None
+    shell.enable_gui = lambda gui=None: None  # asked for by %matplotlib inline, which changes nothing here
     return shell
 
 

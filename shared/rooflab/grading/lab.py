@@ -1,7 +1,7 @@
 """What does the instructor's own notebook say: which cells are answered, which check, and which names are asked for?
 
 >>> bound_names("import math as m\\ndef f(x): return x\\nclass A: pass\\na, (b, *c) = 1, (2, 3)\\nif a:\\n    d = 4")
-['m', 'f', 'A', 'a', 'b', 'c', 'd']
+['f', 'A', 'a', 'b', 'c', 'd']
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import Any
 
 from .plainnotebook import Cell, NotebookError, read_cells
 
-__all__ = ["LabCell", "LabNotebook", "bound_names", "imports_of", "kind_of", "python_of", "read_lab"]
+__all__ = [
+    "LabCell", "LabNotebook", "bound_names", "import_lines", "imports_of", "kind_of", "python_of", "read_lab",
+    "seed_in",
+]  # fmt: skip
 
 DEMO = "demo"
 
@@ -35,6 +38,7 @@ class LabCell:
     name: str = ""  # nbgrader's grade_id
     points: float = 0.0
     binds: tuple[str, ...] = ()  # the names that a solution cell defines
+    imports: str = ""  # the statements with which the instructor's solution imports, for checks that use the modules
     cell_type: str = "code"
     metadata: dict[str, Any] | None = None
 
@@ -50,6 +54,7 @@ class LabNotebook:
 
     name: str
     cells: tuple[LabCell, ...]
+    seed: str = ""  # with which the instructor has fixed the draws of the checks
 
     @property
     def checks(self) -> tuple[LabCell, ...]:
@@ -80,7 +85,7 @@ class LabNotebook:
         """Return what `to_json` wrote."""
         told = json.loads(text)
         cells = tuple(LabCell(**{**cell, "binds": tuple(cell["binds"])}) for cell in told["cells"])
-        return cls(told["name"], cells)
+        return cls(told["name"], cells, told.get("seed", ""))
 
 
 def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, float]]) -> LabNotebook:
@@ -101,11 +106,19 @@ def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, floa
         kind = kind_of(cell)
         source, points = marked[cell.grade_id] if cell.grade_id else (cell.source, 0.0)
         binds = tuple(bound_names(solved.get(cell.grade_id, source))) if kind == "solution" else ()
-        cells.append(LabCell(kind, source, cell.source, cell.grade_id, points, binds, cell.cell_type, cell.metadata))
+        imports = import_lines(solved.get(cell.grade_id, "")) if kind == "solution" else ""
+        made = LabCell(kind, source, cell.source, cell.grade_id, points, binds, imports, cell.cell_type, cell.metadata)
+        cells.append(made)
     names = [cell.name for cell in cells if cell.name]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise NotebookError(f"{released} has several cells with the mark {twice[0]!r}: delete all but one of them.")
-    return LabNotebook(released.stem, tuple(cells))
+    return LabNotebook(released.stem, tuple(cells), seed_in(instructor))
+
+
+def seed_in(instructor: Path) -> str:
+    """Return the seed in the metadata of an instructor's notebook, as `rooflab.seed`; empty where there is none."""
+    told = json.loads(instructor.read_text(encoding="utf-8")).get("metadata", {}).get("rooflab", {})
+    return str(told.get("seed", "")) if isinstance(told, dict) else ""
 
 
 def kind_of(cell: Cell) -> str:
@@ -127,7 +140,11 @@ def kind_of(cell: Cell) -> str:
 
 
 def bound_names(source: str) -> list[str]:
-    """Return the names that code binds at its top level, in order; none where it is no Python."""
+    """Return the names that code binds at its top level, in order; none where it is no Python.
+
+    Not those that it imports: modules are the grader's own. A check that calls `np.testing` must not call what a
+    student has named `np`, even where the instructor's solution imports it.
+    """
     try:
         tree = ast.parse(python_of(source))
     except (SyntaxError, ValueError):
@@ -139,13 +156,10 @@ def _bound(node: ast.stmt) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
         return
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        yield from ((alias.asname or alias.name.split(".")[0]) for alias in node.names if alias.name != "*")
-        return
     for inner in _same_scope(node):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
             yield inner.id
-        elif inner is not node and isinstance(inner, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+        elif inner is not node and isinstance(inner, ast.FunctionDef | ast.ClassDef):
             yield from _bound(inner)
 
 
@@ -158,6 +172,19 @@ def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
         own = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.comprehension)
         if inner is node or not isinstance(inner, own):
             queue += ast.iter_child_nodes(inner)
+
+
+def import_lines(source: str) -> str:
+    """Return the import statements at the top level of code.
+
+    >>> import_lines("import numpy as np\\nx = np.pi\\nfrom math import pi")
+    'import numpy as np\\nfrom math import pi'
+    """
+    try:
+        tree = ast.parse(python_of(source))
+    except (SyntaxError, ValueError):
+        return ""
+    return "\n".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def imports_of(source: str) -> dict[str, list[str]]:

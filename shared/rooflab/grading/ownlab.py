@@ -14,7 +14,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .lab import LabCell, LabNotebook, bound_names, kind_of, python_of
+from .lab import LabCell, LabNotebook, bound_names, import_lines, kind_of, python_of
 from .plainnotebook import Cell
 
 __all__ = ["is_visible", "own_lab"]
@@ -34,7 +34,10 @@ def own_lab(name: str, cells: Sequence[Cell]) -> LabNotebook:
         kind, points = kind_of(cell), cell.marks.get("points")
         binds = tuple(bound_names(cell.source)) if kind == "solution" else ()
         worth = float(points) if isinstance(points, int | float) else 0.0
-        made.append(LabCell(kind, cell.source, cell.source, cell.grade_id, worth, binds, cell.cell_type, cell.metadata))
+        imports = import_lines(cell.source) if kind == "solution" else ""
+        made.append(
+            LabCell(kind, cell.source, cell.source, cell.grade_id, worth, binds, imports, cell.cell_type, cell.metadata)
+        )
     lab = LabNotebook(name, tuple(_without_own(made)))
     if not lab.checks:
         raise ValueError(f"{name} has no check, so there is nothing to run: is it a lab, or the copy of one?")

@@ -4,7 +4,7 @@ Two fresh processes, one with the checks and one with the answers, that speak ov
 works on every system. Run as `python -m rooflab.grading.ownmachine FILE` it writes the outcome as JSON to standard
 output.
 
->>> Guest("folder").end("")
+>>> Guests("folder").end("student", "")
 ''
 """
 
@@ -22,25 +22,26 @@ from typing import Any
 
 from rooflab.stopping import kill_tree
 
+from . import kernelguest
 from .channel import Ended
 from .examine import examine
 from .guest import make_shell, serve
 from .ownlab import own_lab
 from .plainnotebook import read_cells
 from .rebuild import rebuild
-from .session import Session, Times
+from .session import KERNEL, Session, Times
 
-__all__ = ["Guest", "main"]
+__all__ = ["Guests", "main"]
 
 # As a lab's own kernel has it; only a loop without an end is to be stopped.
 TIMES = Times(call_s=120.0, total_s=900.0)
 _START_S = 60.0
 _TOKEN = 32
-_GUEST = "import sys; from rooflab.grading.ownmachine import answer; answer(int(sys.argv[1]), sys.argv[2])"
+_GUEST = "import sys; from rooflab.grading.ownmachine import answer; answer(int(sys.argv[1]), *sys.argv[2:])"
 
 
-class Guest:
-    """Gives the process with the answers, and a fresh one after its end.
+class Guests:
+    """Gives the process with the answers, and a fresh one after its end; and one for each kernel that is counted.
 
     Args:
         folder: of the notebook, in which the process works.
@@ -48,19 +49,24 @@ class Guest:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self) -> socket.socket:
-        """Start it, and return the connection."""
-        self.end("")
+    def start(self, what: str) -> socket.socket:
+        """Start one, and return the connection."""
+        self.end(what, "")
         token = secrets.token_bytes(_TOKEN)
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            command = [sys.executable, "-P", "-c", _GUEST, str(listening.getsockname()[1]), self.folder]
-            self._process = subprocess.Popen(
-                command, cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command = [sys.executable, "-P", "-c", _GUEST, str(listening.getsockname()[1]), self.folder, what]
+            process = self._processes[what] = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env={**os.environ, **(kernelguest.WARM if what == KERNEL else {})},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
-            assert self._process.stdin is not None
-            with suppress(OSError), self._process.stdin as line:
+            assert process.stdin is not None
+            with suppress(OSError), process.stdin as line:
                 line.write(token)
             listening.settimeout(_START_S)
             try:
@@ -73,9 +79,9 @@ class Guest:
             except TimeoutError:
                 raise Ended("the process for the answers does not start") from None
 
-    def end(self, reason: str) -> str:
-        """End it; returns why it ended, if it did so before."""
-        process, self._process = self._process, None
+    def end(self, what: str, reason: str) -> str:
+        """End one; returns why it ended, if it did so before."""
+        process = self._processes.pop(what, None)
         if process is None:
             return ""
         with suppress(subprocess.TimeoutExpired):
@@ -97,12 +103,12 @@ def _read(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def answer(port: int, folder: str) -> None:
-    """Be the process with the answers."""
+def answer(port: int, folder: str, what: str) -> None:
+    """Be the process with the answers, or one that counts a kernel."""
     token = sys.stdin.buffer.read(_TOKEN)
     connection = socket.create_connection(("127.0.0.1", port))
     connection.sendall(token)
-    serve(connection.detach(), {"paths": [folder]})
+    (kernelguest.serve if what == KERNEL else serve)(connection.detach(), {"paths": [folder]})
 
 
 def main(arguments: list[str]) -> int:
@@ -117,7 +123,7 @@ def main(arguments: list[str]) -> int:
     lab = own_lab(path.stem, cells)
     shell: Any = make_shell()
     sys.path[:0] = [str(path.parent)]
-    outcome = examine(lab, rebuild(lab, cells), Session(Guest(str(path.parent)), TIMES), shell, "own machine")
+    outcome = examine(lab, rebuild(lab, cells), Session(Guests(str(path.parent)), TIMES), shell, "own machine")
     output.write(outcome.to_json())
     output.flush()
     os._exit(0)  # threads that a check has left behind are not waited for

@@ -23,7 +23,11 @@ MOST_BYTES = 64 * 2**20
 MOST_CELLS = 5_000
 # A link is not followed, a pipe not waited for; and Windows, which has neither, changes no line ends.
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+PICTURES = ("image/png", "image/jpeg", "image/gif")
 MOST_SOURCE = 2_000_000
+_MOST_IN_ALL = 5_000_000
+_MOST_PARTS = 3_000_000
+_MOST_ATTACHED = 8_000_000
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
@@ -45,6 +49,7 @@ class Cell:
     tags: tuple[str, ...] = ()
     marks: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
+    attachments: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def read_cells(path: Path, most_bytes: int = MOST_BYTES) -> list[Cell]:
@@ -89,13 +94,18 @@ def cells_of(raw: bytes, name: str = "the notebook") -> list[Cell]:
         raise NotebookError(f"{name} has no cells: open it in Jupyter, save it, and hand it in again.")
     if len(cells) > MOST_CELLS:
         raise NotebookError(f"{name} has {len(cells):,} cells, more than the {MOST_CELLS:,} that are taken.")
-    return [_cell(cell) for cell in cells if type(cell) is dict]
+    made = [_cell(cell) for cell in cells if type(cell) is dict]
+    if sum(len(cell.source) for cell in made) > _MOST_IN_ALL:
+        raise NotebookError(f"{name} has more than {_MOST_IN_ALL / 1e6:.0f} MB of code and text: hand in less.")
+    return made
 
 
 def _json(raw: bytes, name: str) -> Any:
     text = _text(raw, name)
     if not text.strip():
         raise NotebookError(f"{name} is empty: save it in Jupyter and hand it in again.")
+    if text.count("[") + text.count("{") > _MOST_PARTS:  # each takes far more memory than its bracket
+        raise NotebookError(f"{name} has millions of parts: clear its outputs, save, and hand in again.")
     try:
         return json.loads(text)
     except RecursionError:
@@ -130,7 +140,18 @@ def _cell(cell: dict[str, Any]) -> Cell:
     marks = _dict(metadata.get("nbgrader"))
     tags = tuple(tag for tag in _list(metadata.get("tags")) if type(tag) is str)
     names = [name if type(name) is str else "" for name in (cell.get("id"), marks.get("grade_id"))]
-    return Cell(kind, source.replace("\r\n", "\n"), names[0], names[1], tags, marks, metadata)
+    source = source.replace("\r\n", "\n")
+    return Cell(kind, source, names[0], names[1], tags, marks, metadata, _attachments(cell.get("attachments")))
+
+
+def _attachments(told: Any) -> dict[str, dict[str, str]]:
+    """Pictures that were pasted into a text: name -> type -> base64."""
+    found: dict[str, dict[str, str]] = {}
+    for name, kinds in _dict(told).items():
+        kept = {kind: data for kind, data in _dict(kinds).items() if kind in PICTURES and type(data) is str}
+        if kept and sum(map(len, kept.values())) <= _MOST_ATTACHED:
+            found[name] = kept
+    return found
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -20,11 +20,10 @@ A check runs at its place in the submission, but not before the answers that pre
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .lab import DEMO, LabCell, LabNotebook
+from .lab import DEMO, LabCell, LabNotebook, import_lines
 from .plainnotebook import Cell
 
 __all__ = ["Plan", "Step", "rebuild"]
@@ -115,17 +114,9 @@ def _marked(own: LabCell, cell: Cell, place: int) -> list[Step]:
         return [Step("solution", cell.source, own.name, place)]
     if own.kind == "locked":
         return [Step("locked", own.source, own.name, place)]
-    if own.kind == "check" and (imports := _imports(own.released)):
+    if own.kind == "check" and (imports := import_lines(own.released)):
         return [Step("imports", imports, own.name, place)]
     return []
-
-
-def _imports(source: str) -> str:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return ""
-    return "\n".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def _with_checks(lab: LabNotebook, steps: list[Step], places: dict[str, int]) -> list[Step]:

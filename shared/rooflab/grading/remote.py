@@ -9,6 +9,8 @@ RuntimeError('SystemExit: 0')
 from __future__ import annotations
 
 import builtins
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["RemoteFunction", "RemoteObject", "StudentError", "Unsupported", "change", "identity", "raised"]
 
 
-class StudentError(RuntimeError):
+class StudentError(BaseException):
     """The student's code did something that is no answer: it hung, ended its process, or sent what cannot be read."""
 
 
-class Unsupported(TypeError):
+class Unsupported(BaseException):
     """A check asks for something that cannot cross between processes; a person has to look, and no points are lost."""
 
 
@@ -42,17 +44,31 @@ class RemoteObject:
     def __eq__(self, other: object) -> bool:
         raise Unsupported(f"this check compares an object of the student's (a {self._kind}); only plain data can be")
 
+    def __lt__(self, other: object) -> bool:
+        return self == other
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __instancecheck__(self, instance: object) -> bool:
+        raise Unsupported(f"this check asks what is a {self._kind} of the student's")
+
+    __subclasscheck__ = __instancecheck__
+
     def __bool__(self) -> bool:
         raise Unsupported(f"this check asks whether an object of the student's (a {self._kind}) is true")
 
     def __repr__(self) -> str:
         return f"<the student's {self._kind}>"
 
-    def _special(self, name: str, *args: Any) -> Any:
-        method = self._session.attribute(self._number, self._generation, name)
+    def _special(self, name: str, *args: Any, ends: bool = False) -> Any:
+        try:
+            method = self._session.attribute(self._number, self._generation, name)
+        except AttributeError:
+            raise TypeError(f"a {self._kind} has no {name}") from None
         if not isinstance(method, RemoteFunction):
             raise TypeError(f"a {self._kind} has no {name}")
-        return method(*args)
+        number, generation = identity(method)
+        return self._session.call(number, generation, args, {}, ends=ends)
 
     def __len__(self) -> int:
         return int(self._special("__len__"))
@@ -67,10 +83,22 @@ class RemoteObject:
         return self._special("__contains__", item) is True
 
     def __iter__(self) -> Any:
-        return self._special("__iter__")
+        try:
+            return self._special("__iter__")
+        except TypeError:  # older classes have items and an IndexError instead
+            self._session.attribute(self._number, self._generation, "__getitem__")
+            return self._items()
+
+    def _items(self) -> Iterator[Any]:
+        for place in itertools.count():
+            try:
+                item = self[place]
+            except IndexError:
+                return
+            yield item
 
     def __next__(self) -> Any:
-        return self._special("__next__")
+        return self._special("__next__", ends=True)
 
     def __str__(self) -> str:
         return str(self._special("__str__"))

@@ -22,21 +22,24 @@ from .codec import NotPlain, Refused
 from .rebuild import Step
 from .remote import RemoteFunction, RemoteObject, StudentError, Unsupported, change, identity, raised
 
-__all__ = ["GuestProvider", "Ran", "Session", "Times"]
+__all__ = ["KERNEL", "PROBE", "STUDENT", "GuestProvider", "Ran", "Session", "Times"]
 
+STUDENT, KERNEL, PROBE = "student", "kernel", "probe"
 _LIMIT = 256 * 2**20
 _MOST_CALLBACKS = 100_000
+_MOST_PRINTED = 20_000  # of one call
+_MOST_PRINTED_IN_ALL = 2**20
 
 
 class GuestProvider(Protocol):
     """Whoever starts and ends the student's process."""
 
-    def start(self) -> socket.socket:
-        """Start a fresh process and return the grader's end of the connection."""
+    def start(self, what: str) -> socket.socket:
+        """Start a fresh process for a "student", a "kernel" or a "probe"; return the grader's end of its connection."""
         ...
 
-    def end(self, reason: str) -> str:
-        """End the process; return in a sentence why it ended, if it did so before."""
+    def end(self, what: str, reason: str) -> str:
+        """End it; return in a sentence why it ended, if it did so before."""
         ...
 
 
@@ -66,6 +69,9 @@ class Session:
         self.channel: Channel | None = None
         self.done: list[Step] = []
         self.callbacks: dict[int, Callable[..., Any]] = {}
+        self.printable = _MOST_PRINTED_IN_ALL
+        self.changed = False  # whether a call that returned something has also changed its arguments
+        self.withhold = False  # the changes of such calls
 
     def run(self, step: Step) -> Ran:
         """Run one cell in the student's process."""
@@ -80,20 +86,37 @@ class Session:
         head, value = self._ask({"kind": "names"}, wanted)
         return value if type(value) is dict and set(value) <= set(wanted) and not head.get("error") else {}
 
-    def call(self, target: int, generation: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call an object of the student's process; used by RemoteFunction."""
+    def call(
+        self, target: int, generation: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, ends: bool = False
+    ) -> Any:
+        """Call an object of the student's process; used by RemoteFunction.
+
+        Args:
+            target: its number.
+            generation: of the process.
+            args: plain data, and functions.
+            kwargs: the same.
+            ends: StopIteration is an answer, as of an iterator.
+        """
         self._same(generation)
         head, value = self._ask({"kind": "call", "target": target}, (args, kwargs))
-        if printed := head.get("printed"):
-            self.show(printed if type(printed) is str else "")
+        if type(printed := head.get("printed")) is str and printed:
+            self.show(printed[: min(_MOST_PRINTED, self.printable)])
+            self.printable -= min(len(printed), self.printable)
         if head.get("error"):
-            raise raised(head["error"])
+            error = raised(head["error"])
+            if isinstance(error, StopIteration) and not ends:
+                # Python itself would take it for the end of a check's own `map` or `zip`, and see no case at all.
+                raise RuntimeError(f"StopIteration: {error}") from error
+            raise error
         if type(value) is not tuple or len(value) != 2:
             raise StudentError("the answer cannot be read")
         result, changed = value
         if type(changed) is tuple and len(changed) == 2:
-            change(args, changed[0])
-            change(kwargs, changed[1])
+            self.changed = self.changed or result is not None
+            if result is None or not self.withhold:
+                change(args, changed[0])
+                change(kwargs, changed[1])
         return result
 
     def attribute(self, target: int, generation: int, name: str) -> Any:
@@ -104,12 +127,40 @@ class Session:
             raise raised(head["error"])
         return value
 
+    def request(self, head: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """Send a request to the student's process and return its answer; raises the error that it tells."""
+        told, value = self._ask(head)
+        if told.get("error"):
+            raise raised(told["error"])
+        return told, value
+
+    def traffic(self, source: str, name: str, grid: tuple[int, ...], given: tuple[Any, Any]) -> dict[str, Any]:
+        """Count a kernel in a fresh process that runs nothing else; returns the fields of Traffic."""
+        channel = Channel(self.provider.start(KERNEL))
+        deadline = min(time.monotonic() + self.times.call_s, self.until)
+        try:
+            channel.send({"kind": "traffic", "source": source, "name": name, "grid": grid}, given, deadline=deadline)
+            head, value = channel.receive(limit=_LIMIT, deadline=deadline)
+        except Late:
+            raise StudentError(f"the kernel took longer than the {self.times.call_s:g} s that are allowed") from None
+        except (Ended, Refused) as error:
+            why = self.provider.end(KERNEL, "")
+            raise StudentError(f"the kernel could not be counted: {why or error}") from None
+        finally:
+            channel.close()
+            self.provider.end(KERNEL, "counted")
+        if head.get("error"):
+            raise raised(head["error"])
+        if type(value) is not dict:
+            raise StudentError("the count of the kernel cannot be read")
+        return value
+
     def close(self) -> None:
         """End the student's process."""
         if self.channel is not None:
             self.channel.close()
             self.channel = None
-            self.provider.end("graded")
+            self.provider.end(STUDENT, "graded")
 
     def _same(self, generation: int) -> None:
         if generation != self.generation:
@@ -152,31 +203,51 @@ class Session:
     def _callback(self, channel: Channel, told: dict[str, Any], answer: Any, deadline: float) -> None:
         number = told.get("number")
         function = self.callbacks.get(number) if type(number) is int else None
-        if function is None or type(answer) is not tuple or len(answer) != 2:
+        if function is None or type(answer) is not tuple or [type(part) for part in answer] != [tuple, dict]:
             raise Refused("it called back a function that is none of the grader's")
         try:
-            reply: dict[str, Any] = {"error": None}
-            result = function(*answer[0], **answer[1])
-        except Exception as error:
-            reply, result = {"error": f"{type(error).__name__}: {error}"}, None
-        channel.send({"kind": "reply", **reply}, result, deadline=deadline)
+            result, error = function(*answer[0], **answer[1]), None
+        except (Exception, Unsupported) as failure:
+            result, error = None, _named(failure)
+        try:
+            channel.send({"kind": "reply", "error": error}, result, deadline=deadline, handle=self._handle)
+        except (NotPlain, ValueError) as failure:  # nothing has been sent yet
+            channel.send({"kind": "reply", "error": _named(failure)}, deadline=deadline)
 
     def _connected(self) -> Channel:
         if time.monotonic() > self.until:
             raise StudentError(f"everything together took longer than the {self.times.total_s:g} s that are allowed")
-        if self.channel is None:
-            self.channel = Channel(self.provider.start())
+        while self.channel is None:
+            self.channel = Channel(self.provider.start(STUDENT))
             self.generation += 1
-            for step in self.done:
+            self._greet(self.channel)
+            for step in tuple(self.done):
                 self._run(step)
+                if self.channel is None:  # it has ended the process this time: without it, from the start
+                    self.done.remove(step)
+                    break
+            if time.monotonic() > self.until and self.channel is None:
+                raise StudentError(
+                    f"everything together took longer than the {self.times.total_s:g} s that are allowed"
+                )
         return self.channel
+
+    def _greet(self, channel: Channel) -> None:
+        """Wait until a fresh process answers: what its start takes is no time of a call."""
+        try:
+            channel.send({"kind": "names"}, [], deadline=self.until)
+            channel.receive(limit=_LIMIT, deadline=self.until)
+        except Late:
+            self._lost(f"everything together took longer than the {self.times.total_s:g} s that are allowed")
+        except (Ended, Refused) as error:
+            self._lost(str(error))
 
     def _lost(self, why: str) -> None:
         """Raise why the process is of no use any more; the next request gets a fresh one."""
         assert self.channel is not None
         self.channel.close()
         self.channel = None
-        found = self.provider.end(why or "its connection was closed")
+        found = self.provider.end(STUDENT, why or "its connection was closed")
         raise StudentError(why or found or "it ended its process") from None
 
     def _handle(self, thing: object) -> dict[str, Any] | None:
@@ -196,3 +267,9 @@ class Session:
             raise Refused("an answer names an object that is none")
         made = RemoteFunction if tree.get("callable") is True else RemoteObject
         return made(self, number, self.generation, kind[:100])
+
+
+def _named(error: BaseException) -> dict[str, Any]:
+    """An exception of the grader's as the student's code sees it: its kind and message, and no line of a check."""
+    kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
+    return {"type": type(error).__name__, "builtin": kinds[0], "message": str(error)[:2000]}

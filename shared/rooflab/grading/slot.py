@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from . import kernelguest
 from .channel import Channel, Ended, Late
 from .codec import Refused
 from .examiner import MOST_LEARNED, send_socket
@@ -31,6 +32,7 @@ from .lab import LabNotebook
 from .outcome import Outcome
 from .rebuild import Plan
 from .sandbox import Guest, Limits, Sandbox
+from .session import PROBE, STUDENT
 from .warm import VARIABLE
 
 __all__ = ["ENVIRONMENT", "Slot"]
@@ -39,6 +41,7 @@ _LIMIT = 2**31
 _GRACE_S = 10.0  # for the checks' own work, beyond the student's time
 _LOOK_S = 0.05
 _FEW = 30  # bytes of a list of modules that is not worth to be sent
+_CHECKS_BYTES = 2**31  # for the checks, beyond what the examiner has loaded
 # Set before numpy, torch and others are loaded: a process that has used several threads cannot be forked safely.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 ENVIRONMENT = {
@@ -55,32 +58,37 @@ class Slot:
         limits: of the student's process.
         level: of the sandbox ("auto", or one of its levels).
         folder: files that the assignment hands out, readable for both; may be None.
-        private: a folder of the grader's own, for what the two have to write.
+        private: where a folder for what the two have to write is made, and removed in the end.
+        accelerator: let the student's process see the GPUs.
+        hidden: what the student's process may not see, whatever Python's path is.
     """
 
     def __init__(
-        self, lab: LabNotebook, limits: Limits, *, level: str = "auto", folder: Path | None = None, private: Path
+        self,
+        lab: LabNotebook,
+        limits: Limits,
+        *,
+        level: str = "auto",
+        folder: Path | None = None,
+        private: Path,
+        accelerator: bool = False,
+        hidden: tuple[Path, ...] = (),
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
-        self.private = Path(tempfile.mkdtemp(prefix="slot-", dir=private))
+        self.private = Path(tempfile.mkdtemp(prefix="rooflab-grading-", dir=private))
         warm = {VARIABLE: lab.imported()}
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}
+        self._asked_level, self._accelerator, self._hidden = level, accelerator, hidden
+        self._paths = [str(folder)] if folder else []
+        self._kernels: Sandbox | None = None  # opened when a check counts a kernel
         self._ready = False
         self._taught = set[str]()
         self._start_examiner()  # beside the sandbox: each takes seconds
+        figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
         try:
-            self.sandbox = Sandbox(
-                limits,
-                modules=("rooflab.grading.warm",),
-                entry="rooflab.grading.guest:serve",
-                read_only=(folder,) if folder else (),
-                environment={**self._environment, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
-                level=level,
-                unsafe=level == "none",
-                folder=self.private,
-            )
+            self.sandbox = self._open("rooflab.grading.guest:serve", {**self._environment, **figures})
         except BaseException:
             self._stop_examiner()
             shutil.rmtree(self.private, ignore_errors=True)
@@ -102,7 +110,14 @@ class Slot:
         begun = time.monotonic()
         try:
             return self._examine(plan, secret)
-        except (Ended, Late, Refused, OSError) as error:
+        except Late:
+            self._stop_examiner()
+            why = (
+                f"To check this submission took longer than {self.limits.total_s + _GRACE_S:g} s, as answers do that "
+                "have no end or are enormous; a person has to look."
+            )
+            return Outcome(self.lab.name, answers=plan.answers, failure=why, seconds=time.monotonic() - begun)
+        except (Ended, Refused, OSError) as error:
             self._stop_examiner()
             why = f"The grader itself failed on this submission ({type(error).__name__}: {error})."
             spent = time.monotonic() - begun
@@ -112,6 +127,8 @@ class Slot:
         """End both processes, and remove what they wrote."""
         self._stop_examiner()
         self.sandbox.close()
+        if self._kernels is not None:
+            self._kernels.close()
         shutil.rmtree(self.private, ignore_errors=True)
 
     def abandon(self) -> None:
@@ -129,17 +146,19 @@ class Slot:
             times = {"call_s": self.limits.call_s, "total_s": self.limits.total_s}
             channel.send({
                 "kind": "job", "lab": self.lab.to_json(), "plan": asdict(plan), "secret": secret, "level": self.level,
-                "times": times, "paths": [str(self.folder)] if self.folder else [],
+                "times": times, "paths": self._paths,
+                "memory_bytes": max(_CHECKS_BYTES, 2 * self.limits.memory_bytes),
             })  # fmt: skip
             return self._serve(mine, channel, time.monotonic() + self.limits.total_s + _GRACE_S)
 
     def _serve(self, mine: socket.socket, channel: Channel, deadline: float) -> Outcome:
-        guest: Guest | None = None
+        guests: dict[str, Guest] = {}
         try:
             while True:
                 if not select.select([mine], [], [], _LOOK_S)[0]:
-                    if guest is not None and guest.over_memory():
-                        guest.kill("it used more memory than is allowed")
+                    for guest in guests.values():
+                        if guest.over_memory():
+                            guest.kill("it used more memory than is allowed")
                     if time.monotonic() > deadline:
                         raise Late("a check did not end")
                     continue
@@ -147,15 +166,14 @@ class Slot:
                 if head["kind"] == "outcome":
                     self._teach(head["loaded"])
                     return Outcome.from_json(head["json"])
-                why = ""
-                if guest is not None and head.get("reason") == "graded":
-                    guest.begin_kill("it was no longer needed")  # it ends while the outcome is put together
-                elif guest is not None:
-                    why = guest.wait(0.2) or ""
-                    guest.__exit__(None, None, None)
-                    guest = None
+                what, why = head["what"], ""
+                if what in guests and head.get("reason") == "graded":
+                    guests[what].begin_kill("it was no longer needed")  # it ends while the outcome is put together
+                elif what in guests:
+                    why = guests[what].wait(0.2) or ""
+                    guests.pop(what).close()
                 if head["kind"] == "start":
-                    guest = self.sandbox.start({"paths": [str(self.folder)] if self.folder else []})
+                    guests[what] = guest = self._sandbox(what).start({"paths": self._paths})
                     mine.setblocking(True)
                     send_socket(mine, guest.channel)
                     mine.setblocking(False)
@@ -163,8 +181,31 @@ class Slot:
                 else:
                     channel.send({"kind": "ended", "why": why})
         finally:
-            if guest is not None:
-                guest.__exit__(None, None, None)
+            for guest in guests.values():
+                guest.close()
+
+    def _sandbox(self, what: str) -> Sandbox:
+        """The one for the student's code, or the one in which kernels are counted."""
+        if what in (STUDENT, PROBE):
+            return self.sandbox
+        if self._kernels is None:
+            self._kernels = self._open("rooflab.grading.kernelguest:serve", {**ENVIRONMENT, **kernelguest.WARM})
+        return self._kernels
+
+    def _open(self, entry: str, environment: dict[str, str]) -> Sandbox:
+        level = self._asked_level
+        return Sandbox(
+            self.limits,
+            modules=("rooflab.grading.warm",),
+            entry=entry,
+            read_only=self._paths,
+            environment=environment,
+            level=level,
+            accelerator=self._accelerator,
+            unsafe=level == "none",
+            folder=self.private,
+            hidden=self._hidden,
+        )
 
     def _teach(self, modules: list[str]) -> None:
         """Let the examiner load, before its next fork, what this one had to load."""
@@ -201,7 +242,7 @@ class Slot:
         self._taught = set()
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
-        own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
+        own = {"MPLBACKEND": "Agg", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore", "IPYTHONDIR": str(self.private)}
         command = [sys.executable, "-P", "-m", "rooflab.grading.examiner", str(theirs.fileno()), str(self.private)]
         with theirs, (self.private / "examiner.log").open("ab") as log:
             self._examiner = subprocess.Popen(

@@ -37,7 +37,9 @@ class Task:
     limits: Limits
     level: str = "auto"
     files: str = ""  # folder of the files that the assignment hands out
+    accelerator: bool = False
     run: str = ""  # to which it belongs: what the run leaves in a worker ends with it
+    course: str = ""  # the course's folder, which no submission may see
 
 
 def run_task(task: Task) -> str:
@@ -51,8 +53,17 @@ def run_task(task: Task) -> str:
 
     def make(folder: Path) -> Slot:
         files = Path(task.files) if task.files else None
-        return Slot(lab, task.limits, level=task.level, folder=files, private=folder)
+        hidden = (Path(task.course),) if task.course else ()
+        return Slot(
+            lab,
+            task.limits,
+            level=task.level,
+            folder=files,
+            private=folder,
+            accelerator=task.accelerator,
+            hidden=hidden,
+        )
 
-    key = hashlib.sha256(repr((task.lab, task.limits, task.level, task.files)).encode()).hexdigest()
+    key = hashlib.sha256(repr((task.lab, task.limits, task.level, task.files, task.accelerator)).encode()).hexdigest()
     with held_slot((task.run, key), make) as slot:
         return slot.examine(rebuild(lab, cells), task.secret).to_json()

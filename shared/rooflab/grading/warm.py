@@ -1,7 +1,7 @@
 """Load before the first fork what every submission will load: modules, the names taken from them, and a shell.
 
 What to load stands in the variable ROOFLAB_WARM: `numpy torch.nn rooflab:plots,check`. A module that is not there is
-passed over: the cell that wants it says so.
+passed over: the cell that wants it says so. ROOFLAB_REHEARSE names a function to call after that, as `module:name`.
 
 >>> load("math json:loads no_such_module")
 """
@@ -16,9 +16,9 @@ from typing import Any
 
 from .guest import CellOutputs, make_shell
 
-__all__ = ["VARIABLE", "load", "rehearse"]
+__all__ = ["REHEARSE", "VARIABLE", "load", "rehearse"]
 
-VARIABLE = "ROOFLAB_WARM"
+VARIABLE, REHEARSE = "ROOFLAB_WARM", "ROOFLAB_REHEARSE"
 # Modules that packages load when they are first used.
 _LATER = {
     "matplotlib": ("matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"),
@@ -51,3 +51,6 @@ def rehearse(shell: Any) -> None:
 if VARIABLE in os.environ:
     load(os.environ[VARIABLE])
     rehearse(make_shell())
+if REHEARSE in os.environ:
+    home, _, function = os.environ[REHEARSE].partition(":")
+    getattr(importlib.import_module(home), function)()

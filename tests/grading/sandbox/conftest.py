@@ -1,6 +1,7 @@
 """What the tests of grading share."""
 
 import pytest
+
 from .boxes import WAYS, open_box
 
 

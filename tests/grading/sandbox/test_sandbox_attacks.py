@@ -3,14 +3,13 @@
 import os
 import re
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from ...package.processes import alive, wait_for
-from .boxes import inside
+from .boxes import inside, running
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -53,7 +52,8 @@ def test_no_listener_of_the_machine_is_reached(guest):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert refused(guest.run(f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"))
-        assert refused(guest.run(f"s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', {port}))\ns.send(b'x'); s.send(b'x')"))  # fmt: skip  # noqa: E501
+        guest.run("kept = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)")
+        assert guest.run(f"kept.connect(('127.0.0.1', {port})); kept.send(b'x'); kept.send(b'x')") != "None"
 
 
 def test_no_name_is_looked_up(guest):
@@ -95,7 +95,8 @@ def test_the_folder_of_the_course_is_not_listed(guest):
 
 def test_only_its_scratch_is_writable(guest):
     assert guest.run("import tempfile, os; open(tempfile.mkstemp()[1], 'w').write('x'); open('x', 'w')") == "None"
-    for path in (sys.prefix, "/usr", "/etc", "/", "/dev", "/var/tmp", "/dev/shm", str(Path(__file__).parents[3]), "/proc/self/oom_score_adj"):  # fmt: skip  # noqa: E501
+    folders = [sys.prefix, "/usr", "/etc", "/", "/dev", "/var/tmp", "/dev/shm", str(Path(__file__).parents[3])]
+    for path in [*folders, "/proc/self/oom_score_adj"]:
         if path == "/dev/shm" and guest.guest.held["namespaces"]:
             continue
         target = path if path.startswith("/proc") else f"{path}/planted"
@@ -122,8 +123,7 @@ def test_guests_do_not_see_each_others_files(sandbox):
 
 def test_nothing_is_left_for_the_next_guest(sandbox):
     leave = """
-        import os, pathlib
-        pathlib.Path('/tmp/left') if False else None
+        import os
         for folder in (os.environ['TMPDIR'], os.environ['HOME'], '/tmp', '/dev/shm', os.getcwd()):
             try:
                 open(folder + '/left-behind', 'w').write('x')
@@ -152,9 +152,8 @@ def test_the_grader_is_not_signalled(guest):
     for target in (os.getpid(), os.getppid()):
         answer = guest.run(f"import os, signal; os.kill({target}, 0)")
         assert refused(answer), answer
-    guest.run("os.kill(-1, 0)")  # all that it may signal: never the grader, whose death would end this test
-    guest.tell("os.kill(-1, 9)")
-    assert guest.guest.wait(10) is None or True
+    guest.tell("os.kill(-1, 9)")  # all that it may signal: if the grader were among them, this test would end here
+    guest.guest.wait(1)
     assert alive(os.getpid())
 
 
@@ -188,23 +187,29 @@ def test_nothing_of_the_grader_is_inherited(guest):
     count = guest.run("found = len(os.listdir('/proc/self/fd'))")
     assert int(count) == 5  # three, the channel, and the folder that is being listed
     names = guest.run("found = sorted(os.environ)")
-    assert "ROOFLAB_HOME" in os.environ and "ROOFLAB_HOME" not in names
+    assert "ROOFLAB_HOME" in os.environ
+    assert "ROOFLAB_HOME" not in names
 
 
-@pytest.mark.parametrize("text", ["os.setuid(0)", "os.setgid(0)", "os.setgroups([0])", "os.chroot('.')", "os.nice(-5)"])
+@pytest.mark.parametrize("text", ["setuid(12345)", "setgid(12345)", "setgroups([0])", "chroot('.')", "nice(-5)"])
 def test_privileges_are_gone(guest, text):
-    answer = guest.run(f"import os; found = os.getuid() and {text}")
-    assert refused(answer) or (os.geteuid() == 0 and answer == "0"), answer
-    assert guest.run("found = [l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapEff', 'CapPrm', 'CapAmb'))]").count(  # noqa: E501
-        "0000000000000000") + guest.run("found = [l for l in open('/proc/self/status') if l.startswith('Cap')]").count("0000000000000004") >= 3  # fmt: skip  # noqa: E501
+    answer = guest.run(f"import os; os.{text}")
+    assert refused(answer), answer
+    status = guest.run("found = open('/proc/self/status').read()")
+    held = {int(bits, 16) for bits in re.findall(r"Cap(?:Inh|Prm|Eff|Amb):\\t([0-9a-f]+)", status)}
+    assert held == {0} or (held == {4} and guest.guest.held["users"]), status  # 4: search closed folders
 
 
 def test_setuid_programs_gain_nothing(guest):
     program = next((path for path in ("/usr/bin/su", "/usr/bin/mount", "/usr/bin/passwd") if os.path.exists(path)), "")
     if not program:
         pytest.skip("no program with a setuid bit is installed")
-    assert guest.run("found = [l.split()[1] for l in open('/proc/self/status') if l.startswith('NoNewPrivs')]") == "['1']"
-    told = guest.run("import subprocess; found = subprocess.run(['cat', '/proc/self/status'], capture_output=True).stdout")
+    assert (
+        guest.run("found = [l.split()[1] for l in open('/proc/self/status') if l.startswith('NoNewPrivs')]") == "['1']"
+    )
+    told = guest.run(
+        "import subprocess; found = subprocess.run(['cat', '/proc/self/status'], capture_output=True).stdout"
+    )
     effective = re.search(r"CapEff:\\t([0-9a-f]+)", told)
     # Without namespaces the kernel's files about a program that the guest starts are closed to it too.
     assert effective is None or int(effective[1], 16) in (0, 4)
@@ -214,7 +219,8 @@ CALLS = {
     "mount": "b'none', b'/tmp', b'tmpfs', 0, None", "umount2": "b'/proc', 2", "chroot": "b'/tmp'",
     "unshare": "0x10000000", "setns": "0, 0", "pivot_root": "b'.', b'.'", "bpf": "0, None, 0",
     "perf_event_open": "None, 0, -1, -1, 0", "userfaultfd": "0", "keyctl": "0, -3, 1", "io_uring_setup": "8, None",
-    "open_by_handle_at": "0, None, 0", "kexec_load": "0, 0, None, 0", "init_module": "None, 0, b''", "syslog": "3, None, 0",
+    "open_by_handle_at": "0, None, 0", "kexec_load": "0, 0, None, 0", "init_module": "None, 0, b''",
+    "syslog": "3, None, 0",
     "shmget": "0, 4096, 0o1777", "msgget": "0, 0o1777", "semget": "0, 1, 0o1777", "mq_open": "b'q', 0o102, 0o600, None",
     "memfd_create": "b'x', 0", "reboot": "0, 0, 0", "swapon": "b'x', 0", "fsopen": "b'tmpfs', 0",
     "personality": "0x0040000", "clock_settime": "0, None", "sethostname": "b'x', 1", "fanotify_init": "0, 0",
@@ -241,7 +247,9 @@ def test_nothing_is_typed_into_a_terminal(guest):
 
 
 def test_no_new_namespace_by_a_program(guest):
-    told = guest.run("import subprocess; found = subprocess.run(['unshare', '-Ur', 'true'], capture_output=True).returncode")
+    told = guest.run(
+        "import subprocess; found = subprocess.run(['unshare', '-Ur', 'true'], capture_output=True).returncode"
+    )
     assert told != "0"
 
 
@@ -267,18 +275,6 @@ def test_a_daemon_does_not_outlive_the_run(sandbox):
         """)
         wait_for(lambda: running(marker))
     assert not running(marker)
-
-
-def running(marker):
-    """The processes that bear a name, as the machine sees them."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes().startswith(marker.encode()):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return [each for each in found if alive(each)]
 
 
 def test_killing_its_group_ends_itself_only(sandbox):
@@ -321,5 +317,20 @@ def test_a_file_that_is_given_is_read_only(tmp_path, sandbox):
         assert refused(one.run(f"found = open({str(tmp_path / 'solution')!r}).read()"))
 
 
-def test_the_grader_needs_no_shell():
-    assert subprocess.run([sys.executable, "-c", "import rooflab.grading.sandbox"], check=False).returncode == 0
+def test_the_argument_of_another_guest_is_not_left_in_memory(sandbox):
+    secret = "sesame-" + "-".join("opened")  # built here, so that nothing that the guest is told holds it whole
+    with inside(sandbox, {"code": secret * 100}) as one:
+        assert one.run("found = len(argument['code'])") == str(100 * len(secret))
+    look = """
+        import ctypes, re
+        parts, found = ['sesame-', 'o-p-e-n-e-d'], 0
+        for line in open('/proc/self/maps'):
+            first, last, rights, name = re.match(r'(\\w+)-(\\w+) (\\S+) \\S+ \\S+ \\S+ *(.*)', line).groups()
+            if rights.startswith('rw') and not name.startswith(('[v', '/')):
+                data = ctypes.string_at(int(first, 16), int(last, 16) - int(first, 16))
+                found += data.count(parts[0].encode() + parts[1].encode() + parts[0].encode())
+    """
+    with inside(sandbox) as other:
+        assert other.run(look) == "0"
+    with inside(sandbox, {"code": secret * 100}) as again:
+        assert int(again.run(look)) > 0, "what is looked for is not found where it is"

@@ -2,9 +2,11 @@
 
 import importlib.util
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -36,7 +38,9 @@ def guest(loaded):
 
 
 def test_numpy_computes(guest):
-    assert guest.run("import numpy as np; found = float(np.ones((300, 300)) @ np.ones(300) @ np.ones(300))") == "90000.0"
+    assert (
+        guest.run("import numpy as np; found = float(np.ones((300, 300)) @ np.ones(300) @ np.ones(300))") == "90000.0"
+    )
     assert guest.run("found = float(np.linalg.svd(np.eye(200))[1].sum())") == "200.0"
     assert guest.run("found = np.random.default_rng(0).normal(size=3).shape") == "(3,)"
 
@@ -45,7 +49,7 @@ def test_torch_computes_with_its_threads(guest):
     if "torch" not in PRELOADED:
         pytest.skip("torch is not installed")
     assert guest.run("import torch; found = torch.get_num_threads()") == "2"
-    assert guest.run("found = float((torch.ones(700, 700) @ torch.ones(700, 700)).mean())") == "700.0"
+    assert guest.run("found = float((torch.ones(700, 700) @ torch.ones(700, 700)).max())") == "700.0"
     assert guest.run("""
         x = torch.randn(64, 64, requires_grad=True)
         torch.nn.functional.gelu(x).sum().backward()
@@ -130,11 +134,12 @@ def test_a_start_is_quick(loaded, capsys):
             assert one.run("found = 1") == "1"
         whole.append(time.perf_counter() - begun)
     with capsys.disabled():
-        print(f"\n{loaded.way}: a guest with {', '.join(PRELOADED)} is ready after {statistics.median(starts) * 1e3:.0f} ms, "
-              f"and gone after {statistics.median(whole) * 1e3:.0f} ms")  # fmt: skip
+        ready, gone = statistics.median(starts) * 1e3, statistics.median(whole) * 1e3
+        what = ", ".join(PRELOADED)
+        print(f"\n{loaded.way}: a guest with {what} is ready after {ready:.0f} ms, and gone after {gone:.0f} ms")
 
 
-def test_anybody_can_use_it(tmp_path):
+def test_anybody_can_use_it(request):
     """The attacks and the limits once more, as an ordinary user, when the tests are run by root."""
     if os.geteuid() != 0:
         pytest.skip("the other tests are run by an ordinary user already")
@@ -149,14 +154,13 @@ def test_anybody_can_use_it(tmp_path):
         told = str(error)
     if told != "True" or not os.access(ROOT, os.X_OK):
         pytest.skip(f"no Python 3.11 or newer that an ordinary user can run with pytest ({python}: {told})")
-    os.chown(tmp_path, 65534, 65534)
-    for folder in tmp_path.parents:
-        if folder.stat().st_uid == 0 and folder.name.startswith("pytest-"):
-            folder.chmod(folder.stat().st_mode | 0o011)
-    names = ["test_sandbox_attacks.py", "test_sandbox_limits.py"]
+    home = Path(tempfile.mkdtemp(prefix="rooflab-test-"))  # those of pytest are closed to other users
+    os.chown(home, 65534, 65534)
+    request.addfinalizer(lambda: shutil.rmtree(home))
+    tests = [str(Path(__file__).with_name(name)) for name in ("test_sandbox_attacks.py", "test_sandbox_limits.py")]
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "--rootdir", str(ROOT), *(str(Path(__file__).with_name(name)) for name in names)],
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1",
+        [python, "-m", "pytest", "-q", "--rootdir", str(ROOT), *tests],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1",
              "PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), str(packages)])},
         cwd=ROOT, user=65534, group=65534, extra_groups=[], capture_output=True, text=True, check=False, timeout=400,
     )  # fmt: skip

@@ -8,13 +8,16 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ...scratch import scratch_folder
 from .describing import sentence
 from .guest import Guest, Ties
 from .launch import ForkServer, ServerGone, environment
@@ -27,7 +30,7 @@ from .watch import Watch
 
 __all__ = ["Sandbox", "probe_level"]
 
-_TRIAL_S = 10.0
+_TRIAL_S = 30.0
 
 
 def probe_level() -> str:
@@ -57,6 +60,7 @@ class Sandbox:
         accelerator: bool = False,
         unsafe: bool = False,
         folder: Path | None = None,
+        hidden: Iterable[Path | str] = (),
     ) -> None:
         """Open it at the best level that works, found by trying.
 
@@ -70,20 +74,28 @@ class Sandbox:
             level: "bubblewrap", "landlock", "none", or "auto" for the best.
             accelerator: show GPUs. The address space of guests is then not limited.
             unsafe: let "auto" end at "none", where nothing but limits of resources holds a guest.
-            folder: private to the grader; what must be written goes there. Default: a temporary folder.
+            folder: private to the grader; what must be written goes there. Default: a temporary folder,
+                which a later run removes if this one is killed.
+            hidden: what guests may not see, also where it lies in a folder that is searched for modules.
 
         Raises:
             SandboxUnavailable: no level works, or a module cannot be imported.
             FileNotFoundError: something of ``read_only`` does not exist.
             ValueError: no level has this name.
         """
+        if sys.platform != "linux":
+            raise SandboxUnavailable(
+                "Student code can be held on Linux only: grade on a Linux machine, in a container, or in WSL 2."
+            )
         self.limits = limits
         self._modules = [*modules, *filter(None, [entry.partition(":")[0]])]
         self._given = dict(environment or {})
         self._accelerator = accelerator
-        self._shown = places(read_only, environment=self._given, accelerator=accelerator)
+        self._shown = places(read_only, environment=self._given, accelerator=accelerator, hidden=hidden)
         self._plan = Plan(entry=entry, limits=limits, accelerator=accelerator, environment=self._given)
-        self._folder = Path(tempfile.mkdtemp(prefix="sandbox-", dir=folder)).resolve()
+        self._cleaning = ExitStack()
+        own = folder if folder is not None else self._cleaning.enter_context(scratch_folder("sandbox"))
+        self._folder = Path(tempfile.mkdtemp(prefix="sandbox-", dir=own)).resolve()
         self._lock = threading.Lock()
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="sandbox starter")
         self._watch = Watch()
@@ -150,6 +162,7 @@ class Sandbox:
         self._watch.close()
         self._starter.shutdown()
         remove(self._folder)
+        self._cleaning.close()
 
     def _choose(self, known: list[Way]) -> Way:
         reasons = []
@@ -203,7 +216,7 @@ class Sandbox:
         assert server is not None
         room = Room(self._plan, self._folder, own_user=self._own_users)
         try:
-            started = server.fork(Errand(argument, room.scratch, room.uid, room.processes, trial))
+            started = server.fork(Errand(room.scratch, room.uid, room.processes, trial), argument)
         except BaseException:
             room.give_back()
             raise

@@ -54,6 +54,10 @@ def command(places: Places, folder: Path, *, user: bool, writable: Path | None =
     else:
         words += ["--cap-drop", "ALL", *(word for name in _CAPABILITIES for word in ("--cap-add", name))]
     words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/tmp/home"]
+    # Those that bubblewrap makes by itself are open to one user only.
+    parents = {parent for path in places.read for parent in Path(path).parents} - {Path("/"), Path("/tmp")}
+    for path in sorted(map(str, parents)):
+        words += ["--perms", "0755", "--dir", path]
     for path in places.read:
         words += ["--ro-bind", os.path.realpath(path), path]
     for path in places.devices:

@@ -42,9 +42,10 @@ def keep(plan: Plan, errand: Errand, descriptors: list[int]) -> None:
     Args:
         plan: how guests are held.
         errand: what is particular to this one.
-        descriptors: the guest's end of the channel, the pipe for its output, and the socket to report on.
+        descriptors: the guest's end of the channel, the pipe for its output, the socket to report on, and a file that
+            holds the argument of the entry point.
     """
-    channel, output, line = descriptors
+    channel, output, line, letter = descriptors
     report = socket.socket(fileno=line)
     first = 0
     try:
@@ -59,9 +60,9 @@ def keep(plan: Plan, errand: Errand, descriptors: list[int]) -> None:
         report.send(json.dumps({"keeper": first}).encode())
         guest = os.fork()
         if guest == 0:
-            _guest(plan, errand, (channel, output), report)
-        os.close(channel)
-        os.close(output)
+            _guest(plan, errand, (channel, output, letter), report)
+        for descriptor in (channel, output, letter):
+            os.close(descriptor)
     except Exception as error:
         _tell(report, {"failed": f"{type(error).__name__}: {error}"})
         return
@@ -158,12 +159,16 @@ def _signal(process: int, number: int) -> None:
         os.kill(process, number)
 
 
-def _guest(plan: Plan, errand: Errand, ends: tuple[int, int], report: socket.socket) -> None:
+def _guest(plan: Plan, errand: Errand, ends: tuple[int, int, int], report: socket.socket) -> None:
     """Seal this process and run the entry point; never returns."""
     code = 1
     try:
         os.setsid()
-        channel = _only(*ends, report)
+        channel, output, letter = ends
+        with open(letter, "rb") as file:
+            file.seek(0)
+            argument = json.load(file)
+        channel = _only(channel, output, report)
         told = seal(plan, errand)
         report.send(json.dumps({"sealed": told}).encode())
     except BaseException as error:
@@ -173,7 +178,7 @@ def _guest(plan: Plan, errand: Errand, ends: tuple[int, int], report: socket.soc
     try:
         if not errand.trial:
             module, _, name = plan.entry.partition(":")
-            getattr(importlib.import_module(module), name)(channel, errand.argument)
+            getattr(importlib.import_module(module), name)(channel, argument)
         code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)

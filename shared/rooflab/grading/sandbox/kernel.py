@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from functools import cache
 from pathlib import Path
 
 __all__ = [
@@ -33,8 +34,12 @@ _MOUNT_SETATTR, _AT_RECURSIVE = 442, 0x8000
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITY_VERSION = 0x20080522
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
+
+@cache
+def _libc() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    return library
 
 
 def syscall(number: int, *arguments: object) -> int:
@@ -44,7 +49,7 @@ def syscall(number: int, *arguments: object) -> int:
         OSError: what the kernel answered.
     """
     wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    return _checked(_libc.syscall(ctypes.c_long(number), *wide), f"system call {number}")
+    return _checked(_libc().syscall(ctypes.c_long(number), *wide), f"system call {number}")
 
 
 def _checked(result: int, what: str) -> int:
@@ -57,7 +62,7 @@ def _checked(result: int, what: str) -> int:
 def prctl(option: int, *arguments: object) -> int:
     """Make a prctl(2) call; arguments that are not given are 0."""
     wide = [ctypes.c_ulong(each) if isinstance(each, int) else each for each in (*arguments, 0, 0, 0, 0)[:4]]
-    return _checked(_libc.prctl(ctypes.c_int(option), *wide), f"prctl({option})")
+    return _checked(_libc().prctl(ctypes.c_int(option), *wide), f"prctl({option})")
 
 
 def set_dumpable(on: bool) -> None:
@@ -78,20 +83,18 @@ def no_new_privileges() -> None:
 def unshare(names: tuple[str, ...]) -> None:
     """Move into new namespaces; the new PID namespace is entered by the next child."""
     flags = sum(NAMESPACES[name] for name in names)
-    _checked(_libc.unshare(ctypes.c_int(flags)), f"unshare({', '.join(names)})")
+    _checked(_libc().unshare(ctypes.c_int(flags)), f"unshare({', '.join(names)})")
 
 
 def mount(source: str, target: str, kind: str = "", *, flags: int = 0, options: str = "") -> None:
     """Mount one thing; see mount(2)."""
     words = [word.encode() or None for word in (source, target, kind)]
-    done = _libc.mount(*words, ctypes.c_ulong(flags), options.encode() or None)
+    done = _libc().mount(*words, ctypes.c_ulong(flags), options.encode() or None)
     _checked(done, f"mount of {kind or source} on {target}")
 
 
-def tmpfs(target: str, size_bytes: int, *, owner: int, group: int) -> None:
+def tmpfs(target: str, size_bytes: int, *, files: int, owner: int, group: int) -> None:
     """Put an empty folder of limited size, which only its owner may enter, in place of ``target``."""
-    # A file costs the kernel about 1 KiB beside its contents: names without contents must not add up either.
-    files = max(1024, size_bytes // 8192)
     options = f"size={size_bytes},nr_inodes={files},mode=700,uid={owner},gid={group}"
     mount("tmpfs", target, "tmpfs", flags=MS_NOSUID | MS_NODEV, options=options)
 

@@ -145,8 +145,11 @@ class ForkServer:
             )
         return int(told["threads"])
 
-    def fork(self, errand: Errand) -> Started:
+    def fork(self, errand: Errand, argument: Any) -> Started:
         """Start a guest and wait until it has sealed itself.
+
+        The argument goes by a file that only the guest reads: what the fork server had read, later guests could find in
+        the memory that they inherit.
 
         Raises:
             ServerGone: no guest came: what answered instead, or that nothing did.
@@ -157,9 +160,12 @@ class ForkServer:
         report.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         output, written = os.pipe()
         os.set_blocking(output, False)
+        letter = os.memfd_create("argument")
         try:
             try:
-                ends = [channel.fileno(), written, line.fileno()]
+                with open(letter, "wb", closefd=False) as file:
+                    file.write(json.dumps(argument).encode())
+                ends = [channel.fileno(), written, line.fileno(), letter]
                 with self._sending:
                     wire.send(self._control, {"errand": asdict(errand)}, ends)
             except OSError as error:
@@ -168,6 +174,7 @@ class ForkServer:
                 channel.close()
                 line.close()
                 os.close(written)
+                os.close(letter)
             _, keeper = self._next(report, "keeper")
             held, pid = self._next(report, "sealed")
             return Started(ours, report, output, keeper, pid, held)

@@ -58,10 +58,10 @@ def ways(level: str = "auto", *, unsafe: bool = False) -> list[Way]:
         raise ValueError(f"expected a level of the sandbox, one of auto, {', '.join(LEVELS)}; found {level!r}")
     users = own_users()
     known = [
-        *[Way("bubblewrap", inner=True, users=True)] * users,
-        Way("bubblewrap", inner=True),
-        # Where AppArmor lets bubblewrap make namespaces, but not what runs in it.
-        Way("bubblewrap"),
+        Way("bubblewrap", inner=True, users=users),
+        # Where AppArmor lets bubblewrap make namespaces, but not what runs in it. Not for root: guests would be root,
+        # whose processes the kernel does not count.
+        *[Way("bubblewrap")] * (not users),
         Way("landlock", users=users),
         Way("none"),
     ]
@@ -86,7 +86,8 @@ def open_server(
     if way.level != "none" and not seccomp.supported():
         raise SandboxUnavailable(f"the table of system calls does not cover {os.uname().machine}.")
     safe = way.level != "none"
-    closed = needs_search((*shown.read, str(folder)), with_parents=not way.outer)
+    own = () if way.inner else (str(folder),)
+    closed = needs_search((*shown.read, *own), with_parents=not way.outer)
     plan = replace(
         plan, inner=way.inner, outer=way.outer, landlock=safe and abi > 0, seccomp=safe, search=way.users and closed,
         read=shown.read, devices=shown.devices,

@@ -43,6 +43,11 @@ class Limits:
     disk_bytes: int = 256 * 2**20
     output_bytes: int = 2**20
 
+    @property
+    def files(self) -> int:
+        """How many files and folders there may be: names alone cost about 1 KiB each, and must not add up either."""
+        return max(1024, self.disk_bytes // 8192)
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)

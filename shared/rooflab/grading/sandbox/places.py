@@ -47,7 +47,11 @@ class Places:
 
 
 def places(
-    read_only: Iterable[Path | str] = (), *, environment: Mapping[str, str] | None = None, accelerator: bool = False
+    read_only: Iterable[Path | str] = (),
+    *,
+    environment: Mapping[str, str] | None = None,
+    accelerator: bool = False,
+    hidden: Iterable[Path | str] = (),
 ) -> Places:
     """Collect what a fork server needs to import what this process can import.
 
@@ -55,6 +59,7 @@ def places(
         read_only: further files and folders to show.
         environment: variables of the guests; the folders of its PYTHONPATH are shown and searched too.
         accelerator: show GPUs as well, and what their libraries read of the system.
+        hidden: what is not to be seen, as the course: folders to search for modules that hold it are left out.
 
     Raises:
         FileNotFoundError: something of ``read_only`` does not exist.
@@ -64,7 +69,8 @@ def places(
         if not path.exists():
             raise FileNotFoundError(f"There is no {path} to show to submissions: check the paths given as read_only.")
     more = [path for path in (environment or {}).get("PYTHONPATH", "").split(os.pathsep) if path]
-    search = [path for path in sys.path if _is_shown(path)] + more
+    secret = [Path(path).resolve() for path in hidden]
+    search = [os.path.abspath(path) for path in sys.path if _is_shown(path) and not _holds(path, secret)] + more
     wanted: list[Path | str] = [*SYSTEM, *ETC, *given, *more, _PACKAGE, sys.executable]
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
         wanted += [Path(prefix, name) for name in _PREFIX]
@@ -93,6 +99,12 @@ def _is_shown(path: str) -> bool:
     if _is_installed(path) or folder == _PACKAGE.parent or folder.is_relative_to(Path(sys.base_prefix).resolve()):
         return True
     return folder != here and folder not in here.parents and here not in folder.parents
+
+
+def _holds(path: str, secret: list[Path]) -> bool:
+    """Whether a folder that would be shown holds what is not to be seen; of the package's parent no more is shown."""
+    folder = Path(path).resolve()
+    return folder != _PACKAGE.parent and any(each.is_relative_to(folder) for each in secret)
 
 
 def _names(path: Path) -> list[str]:

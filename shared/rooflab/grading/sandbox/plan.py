@@ -62,14 +62,12 @@ class Errand:
     """What is particular to one guest.
 
     Attributes:
-        argument: passed to the entry point; None for a trial, which only seals itself and ends.
         scratch: the folder that it may write in.
         uid: the user and group it becomes; None to stay who it is.
         processes: the limit on processes and threads that the kernel is told.
-        trial: seal, report, and end.
+        trial: seal, report, and end, without calling the entry point.
     """
 
-    argument: Any
     scratch: str
     uid: int | None
     processes: int

@@ -22,7 +22,6 @@ __all__ = ["Room", "remove", "server_variables"]
 
 # The keeper and the first process of the PID namespace, which are counted with the guest where users are shared.
 _BESIDE = 2
-_MOST_FILES = 20_000
 
 
 def server_variables(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
@@ -40,6 +39,19 @@ def remove(folder: Path) -> None:
             break
 
 
+def _open_the_way(folder: Path) -> None:
+    """Let other users pass through the temporary folders above a guest's own, which they can neither list nor read.
+
+    The guest itself may search closed folders where it needs to; a compiler that it starts may not.
+    """
+    top, own = Path(tempfile.gettempdir()).resolve(), os.geteuid()
+    for place in (folder, *folder.parents):
+        if place == top or not place.is_relative_to(top) or place.stat().st_uid != own:
+            break
+        if not place.stat().st_mode & 0o001:
+            place.chmod(place.stat().st_mode | 0o011)
+
+
 class Room:
     """What one guest has for itself.
 
@@ -53,6 +65,7 @@ class Room:
         self.uid = users.take_user() if own_user else None
         self._folder: Path | None = None
         self.processes = plan.limits.processes
+        self._most_files = plan.limits.files
         if not own_user:
             shared = not plan.inner or users.shared_count()
             self.processes += _BESIDE + (users.processes_of_user() if shared else 0)
@@ -63,9 +76,10 @@ class Room:
             self.scratch = str(self._folder)
             if self.uid is not None:
                 os.chown(self._folder, self.uid, self.uid)
+                _open_the_way(folder)
 
     def files_bytes(self) -> int:
-        """The bytes of its files on disk; without end where there are too many to look at."""
+        """The bytes of its files on disk; beyond any limit where they are too many."""
         total, seen, waiting = 0, 0, [self.scratch]
         while waiting:
             try:
@@ -77,7 +91,7 @@ class Room:
                             waiting.append(entry.path)
             except OSError:  # it has just gone, or its path has become too long to be asked for
                 continue
-            if seen > _MOST_FILES:
+            if seen > self._most_files:
                 return 2**63
         return total
 

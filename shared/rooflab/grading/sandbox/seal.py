@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -62,23 +61,28 @@ def enter_namespaces(plan: Plan, errand: Errand) -> None:
         user = group = errand.uid
     kernel.write_protect("/")
     hidden = {path: _take(path) for path in plan.read if path.startswith("/tmp/")}
-    kernel.tmpfs("/tmp", plan.limits.disk_bytes, owner=user, group=group)
-    kernel.tmpfs("/dev/shm", max(plan.limits.disk_bytes // 4, 2**20), owner=user, group=group)
+    disk, files = plan.limits.disk_bytes, plan.limits.files
+    kernel.tmpfs("/tmp", disk, files=files, owner=user, group=group)
+    kernel.tmpfs("/dev/shm", max(disk // 4, 2**20), files=files, owner=user, group=group)
     for path, tree in hidden.items():
         _put(tree, path)
 
 
 def _take(path: str) -> int:
+    """What is mounted at a path, apart from where it is mounted."""
     return kernel.syscall(_OPEN_TREE, -100, path.encode(), _CLONE_TREE | 0x8000)
 
 
 def _put(tree: int, path: str) -> None:
+    """Put what was taken beneath the new ``/tmp``, through folders that all may pass."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    before = os.umask(0o022)
+    target.parent.mkdir(parents=True, exist_ok=True)
     if os.path.isdir(f"/proc/self/fd/{tree}"):
-        target.mkdir(mode=0o755)
+        target.mkdir()
     else:
-        target.touch(mode=0o644)
+        target.touch()
+    os.umask(before)
     kernel.syscall(_MOVE_MOUNT, tree, b"", -100, path.encode(), _FROM_DESCRIPTOR)
     os.close(tree)
 
@@ -107,13 +111,15 @@ def seal(plan: Plan, errand: Errand) -> dict[str, Any]:
     if plan.seccomp:
         # Below version 6 Landlock lets a process signal every other of its user.
         signals = plan.inner or told["landlock"] >= 6
-        seccomp.install(alone=plan.inner, network=plan.inner, signals=signals)
+        seccomp.install(alone=plan.inner, network=plan.inner, local=plan.accelerator, signals=signals)
         told["seccomp"] = True
     kernel.set_dumpable(True)  # its own /proc/self is otherwise closed to it; others are held off by the above
     return told
 
 
 def _limit(plan: Plan, errand: Errand) -> None:
+    import resource  # absent on Windows, where this package can be imported all the same
+
     limits = plan.limits
     seconds = ceil(limits.total_s) * (os.cpu_count() or 1) + _CPU_MARGIN_S
     values = {
@@ -162,11 +168,17 @@ def _settle(plan: Plan, errand: Errand) -> None:
 
 
 def _rules(plan: Plan, errand: Errand) -> landlock.Rules:
+    # A GPU's driver names its threads, by writing to /proc/self.
+    named = ("/proc/self",) if plan.accelerator else ()
     if plan.inner:  # the whole tree was made for guests, and these processes are its own
         return landlock.Rules(
-            read=("/",), write=("/tmp", "/dev/shm"), devices=(*plan.devices, "/dev/ptmx", "/dev/pts", "/dev/tty")
+            read=("/",),
+            write=("/tmp", "/dev/shm", *named),
+            devices=(*plan.devices, "/dev/ptmx", "/dev/pts", "/dev/tty"),
         )
     own = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory")
     extra = ("/proc/driver", "/proc/devices", "/proc/modules") if plan.accelerator else ()
     made_up = ("/etc/passwd", "/etc/group") if plan.outer else ()
-    return landlock.Rules(read=(*plan.read, *own, *extra, *made_up), write=(errand.scratch,), devices=plan.devices)
+    return landlock.Rules(
+        read=(*plan.read, *own, *extra, *made_up), write=(errand.scratch, *named), devices=plan.devices
+    )

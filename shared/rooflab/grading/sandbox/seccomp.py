@@ -45,25 +45,26 @@ def supported() -> bool:
     return os.uname().machine in ARCHITECTURES
 
 
-def install(*, alone: bool, network: bool, signals: bool = True) -> None:
+def install(*, alone: bool, network: bool, local: bool = False, signals: bool = True) -> None:
     """Put the filter on this process and all that it starts; it needs `kernel.no_new_privileges` before.
 
     Args:
         alone: the process has a PID namespace of its own, so that it can name no other process anyway.
         network: it has a network namespace of its own, so that sockets lead nowhere.
+        local: it may open Unix sockets all the same, as the driver of a GPU does when it starts.
         signals: it may send signals to more than itself.
 
     Raises:
         OSError: the kernel takes no filter.
     """
-    words = program(alone=alone, network=network, signals=signals)
+    words = program(alone=alone, network=network, local=local, signals=signals)
     code = ctypes.create_string_buffer(words, len(words))
     # struct sock_fprog: the number of instructions, and where they are
     header = ctypes.create_string_buffer(struct.pack("@HP", len(words) // 8, ctypes.addressof(code)))
     kernel.prctl(22, 2, header)
 
 
-def program(*, alone: bool, network: bool, signals: bool = True) -> bytes:
+def program(*, alone: bool, network: bool, local: bool = False, signals: bool = True) -> bytes:
     """The filter as the kernel takes it: instructions of 8 bytes (linux/filter.h)."""
     column, architecture = ARCHITECTURES.get(os.uname().machine, ARCHITECTURES["x86_64"])
     code = [_load(_ARCHITECTURE), _step(_JUMP_EQUAL, architecture, 1, 0), _step(_RETURN, _KILL), _load(_NUMBER)]
@@ -72,19 +73,20 @@ def program(*, alone: bool, network: bool, signals: bool = True) -> bytes:
         number = numbers[column]
         if number is not None:
             code += _if(_JUMP_EQUAL, number, _refuse())
-    for name, body in _conditions(alone=alone, network=network, signals=signals).items():
+    for name, body in _conditions(alone=alone, network=network, local=local, signals=signals).items():
         code += _if(_JUMP_EQUAL, CONDITIONAL[name][column], [*body, _step(_RETURN, _ALLOW)])
     return b"".join([*code, _step(_RETURN, _ALLOW)])
 
 
-def _conditions(*, alone: bool, network: bool, signals: bool) -> dict[str, Filter]:
+def _conditions(*, alone: bool, network: bool, local: bool, signals: bool) -> dict[str, Filter]:
     """What is asked of the arguments of a call before it is allowed."""
+    families = (_UNIX, _INET, _INET6) if network else (_UNIX,) if local else ()
     conditions = {
         "clone": [_argument(0), *_if(_JUMP_ANY_BIT, _NEW_NAMESPACES, _refuse())],
         "clone3": _refuse(errno.ENOSYS),  # its flags lie in memory, out of sight; libraries then call clone
         "ioctl": [_argument(1), *_refuse_equal(*_TTY_INPUT)],
         "personality": [_argument(0), *_allow_equal(0, _CURRENT_PERSONALITY), *_refuse()],
-        "socket": [_argument(0), *_allow_equal(*((_UNIX, _INET, _INET6) if network else ())), *_refuse()],
+        "socket": [_argument(0), *_allow_equal(*families), *_refuse()],
     }
     if not alone:
         conditions["ioctl"] += _refuse_equal(*_OWNERS)

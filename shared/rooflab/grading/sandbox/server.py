@@ -41,7 +41,7 @@ def main(line: int) -> None:
     """Serve until the grader closes its end.
 
     Args:
-        line: the descriptor of a socket: first comes the plan, then errands, each with three descriptors, or lists
+        line: the descriptor of a socket: first comes the plan, then errands, each with four descriptors, or lists
             of modules to import.
     """
     control = socket.socket(fileno=line)

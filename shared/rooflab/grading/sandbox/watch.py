@@ -74,7 +74,10 @@ class Watch:
             if time.monotonic() >= tick:
                 tick = time.monotonic() + _TICK_S
                 for guest in list(self._guests):
-                    self._look(guest)
+                    try:
+                        self._look(guest)
+                    except Exception as error:  # whatever one guest makes fail, the others are still watched
+                        guest.begin_kill(f"the grader could not watch over it ({type(error).__name__}: {error})")
 
     def _begin(self) -> None:
         with self._lock:
