@@ -72,7 +72,8 @@ def _check(path: Path) -> int:
     print(
         f"\nVisible checks: {sum(got for got, _ in scores):g} of {sum(most for _, most in scores):g} points.", end=" "
     )
-    print(f"Grading runs {hidden} more checks, on fresh values." if hidden else "")
+    more = f"{hidden} more check{'s' * (hidden > 1)}"
+    print(f"Grading runs {more}, on fresh values." if hidden else "")
     return 0 if all(got >= most for got, most in scores) else 1
 
 
