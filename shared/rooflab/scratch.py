@@ -71,13 +71,21 @@ def remove_stale(*, older_than_s: float = _YOUNG_S) -> list[Path]:
     return removed
 
 
-def remove_left(folder: Path) -> None:
-    """Remove a folder that `scratch_folder` made in a process that has ended; that of a living one stays."""
+def remove_left(folder: Path, *, patience_s: float = 5.0) -> None:
+    """Remove a folder that `scratch_folder` made in a process that has ended; that of a living one stays.
+
+    Args:
+        folder: as it was made.
+        patience_s: how long to wait for the end of a process that was just killed.
+    """
+    until = time.monotonic() + patience_s
     with contextlib.suppress(OSError):
         try:
             with (folder / _LOCK).open("r+", encoding="utf-8") as file:
-                if not _lock(file.fileno()):
-                    return
+                while not _lock(file.fileno()):
+                    if time.monotonic() > until:
+                        return
+                    time.sleep(0.05)
         except FileNotFoundError:  # another is at it
             pass
         shutil.rmtree(folder, ignore_errors=True)

@@ -20,16 +20,19 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .answers import tolerance
 from .costs import Work
 from .grading.timed import Recipe, Timed, digest_of, probe_function, results_of
+from .samples import median_interval
 
 __all__ = ["Runner", "Speed", "TooFast", "Unsteady", "against_roof", "route", "set_runners"]
 
 _DRIFT = 0.1
+_WIDEST = 0.5  # of the median: an interval that says something
 _TRIES = 3
 # A result this much faster than the measured roof is no measurement.
 _TOO_FAST = 1.15
@@ -51,7 +54,7 @@ class Speed:
 
     Attributes:
         ratio: bound / time, medians.
-        low: the band of p20 to p80, lower end.
+        low: the 95 % interval of the median, lower end.
         high: its upper end, which decides about points.
         seconds: of one call, without what the protocol takes.
         bound_s: what the roof allows, measured in the same run.
@@ -148,7 +151,7 @@ def against_roof(
     Raises:
         AssertionError: a result is wrong.
         TooFast: the time cannot be true.
-        Unsteady: three times in a row the probe of the ceiling has drifted.
+        Unsteady: three times in a row the probes have drifted, or the times are too wide apart to say anything.
     """
     from .device import find_device
 
@@ -163,9 +166,8 @@ def against_roof(
     for _ in range(_TRIES):
         times: dict[str, list[float]] = {name: [] for name in runners}
         for turn in range(calls):
-            order = list(runners) if turn % 2 else list(runners)[::-1]
-            runners["null"].go(*_fresh())  # a device that has idled while results were compared wakes up
-            for name in order:
+            for name in list(runners) if turn % 2 else list(runners)[::-1]:
+                runners[name].go(*_fresh())  # a device that has idled, or has served another process, wakes up
                 seed, key = _fresh()
                 begun = time.perf_counter()
                 digest = runners[name].go(seed, key)
@@ -173,9 +175,10 @@ def against_roof(
                 if name == "own":
                     last = seed, key, digest
             trial.verify(runners["own"].fetch(), *last)
-        if all(_drift(times[name]) <= _DRIFT for name in times if name != "own"):
-            return _speed(times)
-    raise Unsteady("The device's own copies have changed their speed during the measurement: measure again.")
+        with suppress(Unsteady):
+            if all(_drift(times[name]) <= _DRIFT for name in times if name != "own"):
+                return _speed(times)
+    raise Unsteady("The times have not kept still, in three attempts: measure again on a device that nobody else uses.")
 
 
 def _fresh() -> tuple[int, int]:
@@ -191,14 +194,15 @@ def _drift(times: Sequence[float]) -> float:
 def _speed(times: Mapping[str, Sequence[float]]) -> Speed:
     """Subtract what the protocol takes, and compare with the slower of the ceilings."""
     net = {
-        name: sorted(taken - null for taken, null in zip(each, times["null"], strict=True))
+        name: [taken - null for taken, null in zip(each, times["null"], strict=True)]
         for name, each in times.items()
         if name != "null"
     }
     own = net.pop("own")
-    bound = max(statistics.median(each) for each in net.values())
-    fifth = len(own) // 5
-    fast, median, slow = (max(own[place], 1e-9) for place in (fifth, len(own) // 2, -1 - fifth))
+    bound, median = max(statistics.median(each) for each in net.values()), statistics.median(own)
+    fast, slow = median_interval(own)
+    if bound <= 0 or slow <= 0 or slow - fast > _WIDEST * max(median, 0.0):
+        raise Unsteady("The times of the function vary too much to be compared.")
     if bound / median > _TOO_FAST:
         told = f"a call took {median * 1e6:.0f} µs, and this device needs {bound * 1e6:.0f} µs for it at the least"
         raise TooFast(f"The time cannot be true: {told}.")
@@ -234,9 +238,10 @@ class _Trial:
         """Compare results, and their digest, with what the seed of the call gives."""
         import torch
 
-        found = [results_of(words, shape, self.dtype) for words, shape in zip(raw, self.shapes, strict=False)]
-        if len(raw) != len(self.shapes) or any(one is None for one in found):
+        given = [results_of(words, shape, self.dtype) for words, shape in zip(raw, self.shapes, strict=False)]
+        if len(raw) != len(self.shapes) or any(one is None for one in given):
             raise AssertionError(f"expected results of the shapes {self.shapes} in {self.dtype}")
+        found = [one.to(self.device) for one in given]
         if digest_of(found, key) != digest:
             raise AssertionError("the results are not those that were there when the clock stopped")
         for one, right in zip(found, self.expected(seed), strict=True):

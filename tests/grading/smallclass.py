@@ -48,10 +48,10 @@ def cell(kind, source, metadata=None, number=0):
     return made | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
-def source_notebook():
-    cells = [cell("markdown", "# A small lab"), cell("code", "import numpy as np")]
-    for name, solution in SOLUTIONS.items():
-        points, visible, hidden = CHECKS[name]
+def source_notebook(setup="import numpy as np", solutions=SOLUTIONS, checks=CHECKS):
+    cells = [cell("markdown", "# A small lab"), cell("code", setup)]
+    for name, solution in solutions.items():
+        points, visible, hidden = checks[name]
         cells.append(cell("markdown", f"## The exercise {name}"))
         text = f"### BEGIN SOLUTION\n{solution}### END SOLUTION\n"
         cells.append(cell("code", text, marks(name, solution=True)))
@@ -82,15 +82,22 @@ def environment(home, **variables):
 
 
 class SmallClass:
-    """The course in a folder; `extra` is added to its configuration."""
+    """The course in a folder.
 
-    def __init__(self, folder, template=None, extra=""):
-        self.root, self.home = folder / "course", folder / "home"
+    Args:
+        folder: for the course and a home.
+        template: a course to copy, instead of one that is made.
+        extra: added to its configuration.
+        notebook: the instructor's, and `solutions` its answers.
+    """
+
+    def __init__(self, folder, template=None, extra="", notebook=None, solutions=SOLUTIONS):
+        self.root, self.home, self.solutions = folder / "course", folder / "home", solutions
         self.home.mkdir(parents=True)
         if template is None:
             path = self.root / "source" / ASSIGNMENT / f"{LAB}.ipynb"
             path.parent.mkdir(parents=True)
-            path.write_text(json.dumps(source_notebook()), encoding="utf-8")
+            path.write_text(json.dumps(notebook or source_notebook()), encoding="utf-8")
             (self.root / "nbgrader_config.py").write_text(CONFIG, encoding="utf-8")
             self.nbgrader("generate_assignment", ASSIGNMENT)
         else:
@@ -100,7 +107,8 @@ class SmallClass:
 
     def submit(self, student, timestamp=None, **answers):
         """Hand in the lab with these answers, by their names, and `who` that says who it is; the others are right."""
-        given = {**SOLUTIONS, "who": f'def who():\n    return "{student}"\n', **answers}
+        who = {"who": f'def who():\n    return "{student}"\n'} if "who" in self.solutions else {}
+        given = {**self.solutions, **who, **answers}
         notebook = json.loads((self.root / "release" / ASSIGNMENT / f"{LAB}.ipynb").read_text(encoding="utf-8"))
         for each in notebook["cells"]:
             name = each["metadata"].get("nbgrader", {}).get("grade_id")

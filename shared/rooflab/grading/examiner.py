@@ -92,6 +92,8 @@ def _end_with(parent: int) -> None:
 
 def _leave(folder: Path) -> None:
     """Clean up behind a keeper that was killed, and end with all forks."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(os.getpid(), signal.SIGTERM)  # the forks
     shutil.rmtree(folder, ignore_errors=True)
     remove_left(folder.parent)
     os.killpg(os.getpid(), signal.SIGKILL)

@@ -77,7 +77,8 @@ def grade_assignment(
     results = []
     told(0, len(students))
     with journal.alone(), course.gradebook() as gradebook:
-        run = _Run(course, assignment, labs, options, journal, journal.secret(options.seed, fresh=options.fresh_seed))
+        fixed = options.seed or next((lab.seed for lab in labs.values() if lab.seed and not options.fresh_seed), None)
+        run = _Run(course, assignment, labs, options, journal, journal.secret(fixed, fresh=options.fresh_seed))
         run.names = cell_names(gradebook, assignment)
         with closing(run.over(students, gradebook)) as graded:
             for result in graded:
@@ -227,6 +228,9 @@ class _Run:
             if notebook.name in pages:
                 page = self.page(pages[notebook.name], self.labs[notebook.name], notebook)
                 write_atomically(folder / f"{notebook.name}.html", page.encode("utf-8", "replace"))
+        stamp = self.course.path("autograded", student, self.assignment) / "timestamp.txt"
+        if stamp.is_file():  # without it, nbgrader cannot release the feedback
+            write_atomically(folder / stamp.name, stamp.read_bytes())
 
     def page(self, graded: str, lab: LabNotebook, notebook: Any) -> str:
         """The page of a notebook, without the student's cells where nbconvert stops at what stands in them."""

@@ -96,7 +96,7 @@ class Journal:
         try:
             told = json.loads(self._path(student, notebook).read_text())
             return Outcome.from_json(json.dumps(told["outcome"])) if told["key"] == key else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # of a broken disk, or an older version
             return None
 
     def keep(self, student: str, notebook: str, key: str, outcome: Outcome) -> None:

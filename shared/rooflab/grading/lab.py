@@ -53,6 +53,7 @@ class LabNotebook:
 
     name: str
     cells: tuple[LabCell, ...]
+    seed: str = ""  # with which the instructor has fixed the draws of the checks
 
     @property
     def checks(self) -> tuple[LabCell, ...]:
@@ -83,7 +84,7 @@ class LabNotebook:
         """Return what `to_json` wrote."""
         told = json.loads(text)
         cells = tuple(LabCell(**{**cell, "binds": tuple(cell["binds"])}) for cell in told["cells"])
-        return cls(told["name"], cells)
+        return cls(told["name"], cells, told.get("seed", ""))
 
 
 def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, float]]) -> LabNotebook:
@@ -110,7 +111,13 @@ def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, floa
     names = [cell.name for cell in cells if cell.name]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise NotebookError(f"{released} has several cells with the mark {twice[0]!r}: delete all but one of them.")
-    return LabNotebook(released.stem, tuple(cells))
+    return LabNotebook(released.stem, tuple(cells), seed_in(instructor))
+
+
+def seed_in(instructor: Path) -> str:
+    """Return the seed in the metadata of an instructor's notebook, as `rooflab.seed`; empty where there is none."""
+    told = json.loads(instructor.read_text(encoding="utf-8")).get("metadata", {}).get("rooflab", {})
+    return str(told.get("seed", "")) if isinstance(told, dict) else ""
 
 
 def kind_of(cell: Cell) -> str:

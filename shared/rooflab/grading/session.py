@@ -220,6 +220,7 @@ class Session:
         while self.channel is None:
             self.channel = Channel(self.provider.start(STUDENT))
             self.generation += 1
+            self._greet(self.channel)
             for step in tuple(self.done):
                 self._run(step)
                 if self.channel is None:  # it has ended the process this time: without it, from the start
@@ -230,6 +231,16 @@ class Session:
                     f"everything together took longer than the {self.times.total_s:g} s that are allowed"
                 )
         return self.channel
+
+    def _greet(self, channel: Channel) -> None:
+        """Wait until a fresh process answers: what its start takes is no time of a call."""
+        try:
+            channel.send({"kind": "names"}, [], deadline=self.until)
+            channel.receive(limit=_LIMIT, deadline=self.until)
+        except Late:
+            self._lost(f"everything together took longer than the {self.times.total_s:g} s that are allowed")
+        except (Ended, Refused) as error:
+            self._lost(str(error))
 
     def _lost(self, why: str) -> None:
         """Raise why the process is of no use any more; the next request gets a fresh one."""

@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -55,14 +56,21 @@ def limits_from(told: dict[str, Any], assignment: str) -> Limits:
     if unknown := sorted(set(told) - {"limits", "assignment"}):
         raise ValueError(f"it has the unknown section [{unknown[0]}]; expected [limits] and [assignment.NAME]")
     limits = Limits()
-    for section in (told.get("limits", {}), told.get("assignment", {}).get(assignment, {})):
+    assignments = _section(told.get("assignment", {}), "assignment")
+    for section in (_section(told.get("limits", {}), "limits"), _section(assignments.get(assignment, {}), assignment)):
         for name, value in section.items():
             if name not in _NAMES:
                 raise ValueError(f"there is no limit {name!r}; expected one of {', '.join(_NAMES)}")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ValueError(f"{name} has to be a number above zero; found {value!r}")
             field, factor = _NAMES[name]
             whole = not isinstance(getattr(limits, field), float)
             told_value: Any = int(value * factor) if whole else float(value)
             limits = replace(limits, **{field: told_value})
     return limits
+
+
+def _section(told: Any, name: str) -> dict[str, Any]:
+    if not isinstance(told, dict):
+        raise ValueError(f"{name} has to be a section with names and numbers; found {told!r}")
+    return told

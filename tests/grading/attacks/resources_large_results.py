@@ -1,7 +1,7 @@
-"""Each result is as large as is taken, and one is larger. The grader would hold all of them."""
+"""One result is large, and one is larger than is taken. The grader would hold all of them."""
 
 ANSWERS = {
-    "normalize": "def normalize(x):\n    return np.ones((30_000, 1000))\n",
+    "normalize": "def normalize(x):\n    return np.ones((4_000, 1000))\n",
     "middle": "def middle(times_s):\n    return np.ones(40_000_000)\n",
 }
 SOLVED = True

@@ -54,7 +54,7 @@ def hub(machine):
         _wait_until_up(f"http://127.0.0.1:{port}/hub/login", process, log)
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()  # the hub ends its proxy and every account's server
+        process.terminate()  # and with it the proxy and every account's server
         try:
             process.wait(60)
         except subprocess.TimeoutExpired:

@@ -47,7 +47,8 @@ class Machine:
         """The real system, with the class at its place; folders on the way to Python are made passable for all."""
         needed = [Path(sys.base_prefix), Path(sys.prefix), hubsetup.ROOT, self.installed]
         shut = {path: closed(path) for path in needed}
-        words = ["bwrap", "--dev-bind", "/", "/", "--die-with-parent"]
+        # A PID namespace of its own: what a command started, however deep, ends with it.
+        words = ["bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
         if IS_ROOT:
             words += ["--cap-add", "ALL"]
         for folder in sorted({each for each in shut.values() if each is not None}):

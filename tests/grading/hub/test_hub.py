@@ -34,7 +34,7 @@ def solutions():
 
 def grade(machine):
     """Grade what was collected."""
-    machine.run("grace", "nbgrader", "autograde", LAB, folder=COURSE)
+    machine.run("grace", "rooflab", "grade", LAB, folder=COURSE)
 
 
 def follow(machine, title, *, folder=COURSE):

@@ -80,6 +80,7 @@ class Guest:
         self._gone = threading.Event()
         self._reason = ""  # why the grader ended it
         self._why = ""
+        self._last_word = ""
         self._kept = bytearray()
         self._dropped = 0
         self._over_memory = False
@@ -120,9 +121,11 @@ class Guest:
         """
         self.begin_kill(reason)
         if not self._gone.wait(PATIENCE_S):
+            # Whoever sees its end first is to say this, and not that its keeper was killed.
+            self._last_word = f"It was stopped by the grader: {self._reason or reason} (and its sandbox with it)."
             memory.end_tree(self._ties.keeper)
             self._ties.give_up()
-            self.gone({}, f"It was stopped by the grader: {self._reason or reason} (and its sandbox with it).")
+            self.gone({})
 
     def begin_kill(self, reason: str) -> None:
         """Ask for its end without waiting for it."""
@@ -178,7 +181,7 @@ class Guest:
                 return
             stopped = self._reason and outcome.get("signal", signal.SIGKILL) == signal.SIGKILL
             told = f"It was stopped by the grader: {self._reason}." if stopped else ending(outcome)
-            self._why = why or told
+            self._why = self._last_word or why or told
             self._gone.set()
 
     @property
