@@ -37,7 +37,7 @@ __all__ = ["examine", "seed_of"]
 
 
 def seed_of(secret: str, lab: str, cell: str) -> int:
-    """Return the seed of a check: the same for all students of a run, and known to nobody who lacks the secret."""
+    """Return the seed of a check: the same whenever a submission is graded with the same secret, which nobody has."""
     return int.from_bytes(hashlib.sha256(f"{secret}/{lab}/{cell}".encode()).digest()[:8], "big")
 
 
