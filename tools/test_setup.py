@@ -15,6 +15,8 @@ import sys
 NEEDED = {
     "chromium": ("chromium", "JupyterLab in a browser"),
     "bwrap": ("bubblewrap", "the sandbox of the grader"),
+    "node": ("nodejs", "a class in JupyterHub"),
+    "npm": ("npm", "a class in JupyterHub"),
 }
 
 

@@ -22,6 +22,7 @@ and the length of the reduction (:func:`tolerance`).
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
@@ -33,13 +34,18 @@ from .answers import Allowed, Tolerance, difference, exact, plain, tolerance
 from .units import unit_of
 from .wording import both, kind
 
-__all__ = ["Tolerance", "close", "equal", "exercise", "passed", "plain", "raises", "session", "that", "tolerance"]
+__all__ = [
+    "Tolerance", "close", "draw", "equal", "exercise", "passed", "plain", "raises", "session", "sow", "that",
+    "tolerance",
+]  # fmt: skip
 
 
 class _Session:
     lab: str | None = None
     exercise: str | None = None
     checks: int = 0
+    seed: int | None = None
+    draws: int = 0
 
 
 def session(lab: str) -> None:
@@ -94,6 +100,27 @@ def passed(name: str) -> None:
 
     with suppress(OSError):  # a full disk, no home: no reason to fail an exercise that is right
         records.note_progress(_Session.lab, name)
+
+
+def draw() -> random.Random:
+    """Return a source of random numbers for a hidden check: fresh ones, or those that the grader's secret seed gives.
+
+    With a seed, a submission is graded again with the same draws; another submission gets others.
+
+    >>> sow(7)
+    >>> first, second = draw().random(), draw().random()
+    >>> sow(7)
+    >>> (first == draw().random(), second == first)
+    (True, False)
+    >>> sow(None)
+    """
+    _Session.draws += 1
+    return random.Random(None if _Session.seed is None else f"{_Session.seed}/{_Session.draws}")
+
+
+def sow(seed: int | None) -> None:
+    """Set the seed of :func:`draw`; the grader does so before each check. None: fresh numbers at each draw."""
+    _Session.seed, _Session.draws = seed, 0
 
 
 def equal(found: object, expected: object, *, what: str = "", hint: str = "", unit: str | None = None) -> None:

@@ -16,6 +16,9 @@ from . import __version__
 from .book import UnknownUnit
 from .extras import MissingExtra
 from .files import OutputError, explain
+from .grading.checking import add_check_options, check_notebooks
+from .grading.course_command import add_course_options
+from .grading.grade_command import add_grade_options
 from .plaintext import allow_any_terminal
 from .specs import UnknownChip
 from .stopping import exit_code, reason, stop_on_signals
@@ -63,6 +66,16 @@ def build_parser() -> argparse.ArgumentParser:
     record = commands.add_parser("record", help="run units and keep what they measured as dated records")
     record.add_argument("unit", nargs="*", help=f"{_UNIT_HELP} (default: every unit of the book)")
     _add_output(record, "record")
+
+    check = commands.add_parser("check", help="run the visible checks of your copy of a lab, as grading would")
+    add_check_options(check)
+
+    grade = commands.add_parser("grade", help="grade an assignment of an nbgrader course, in a sandbox")
+    add_grade_options(grade)
+    course = commands.add_parser(
+        "course", help="make an nbgrader course out of the book, keep it up to date, export grades"
+    )
+    add_course_options(course)
     return parser
 
 
@@ -91,6 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "tour": _tour,
         "run": _run,
         "record": _record,
+        "check": check_notebooks,
+        "grade": _grade,
+        "course": _course,
     }
     try:
         with stop_on_signals():
@@ -149,6 +165,18 @@ def _record(options: argparse.Namespace) -> int:
     from .runs import record_units
 
     return record_units(open_book(), options.unit, _output(options.output, "record"))
+
+
+def _grade(options: argparse.Namespace) -> int:
+    from .grading.grade_command import grade
+
+    return grade(options)
+
+
+def _course(options: argparse.Namespace) -> int:
+    from .grading.course_command import course
+
+    return course(options)
 
 
 def _output(given: Path | None, name: str) -> Path:

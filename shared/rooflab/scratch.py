@@ -21,7 +21,7 @@ from pathlib import Path
 
 from .files import OutputError
 
-__all__ = ["remove_stale", "scratch_folder"]
+__all__ = ["remove_left", "remove_stale", "scratch_folder"]
 
 _PREFIX = "rooflab-run-"
 _LOCK = "lock"
@@ -69,6 +69,26 @@ def remove_stale(*, older_than_s: float = _YOUNG_S) -> list[Path]:
         except OSError:  # it has just gone, or is not ours to open
             continue
     return removed
+
+
+def remove_left(folder: Path, *, patience_s: float = 5.0) -> None:
+    """Remove a folder that `scratch_folder` made in a process that has ended; that of a living one stays.
+
+    Args:
+        folder: as it was made.
+        patience_s: how long to wait for the end of a process that was just killed.
+    """
+    until = time.monotonic() + patience_s
+    with contextlib.suppress(OSError):
+        try:
+            with (folder / _LOCK).open("r+", encoding="utf-8") as file:
+                while not _lock(file.fileno()):
+                    if time.monotonic() > until:
+                        return
+                    time.sleep(0.05)
+        except FileNotFoundError:  # another is at it
+            pass
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(handle: int) -> bool:

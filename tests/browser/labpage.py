@@ -1,17 +1,29 @@
 """A notebook open in a real JupyterLab: what a reader does there, and what a reader would see."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 SECOND = 1000.0
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 # The notebook that has the focus; JupyterLab puts its application on the window (--expose-app-in-browser).
 CURRENT = "window.jupyterapp.shell.currentWidget"
 # What JupyterLab itself writes to the console on a machine without a network, or about its own plugins.
 NOT_OURS = ("/lsp/", "favicon", "Failed to load resource", "ResizeObserver loop")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 class NotebookPage:

@@ -54,7 +54,7 @@ class Course:
     def build(self):
         """Build the notebooks with the generator."""
         code = "import build, pathlib as p; r = p.Path.cwd(); build.build(build.sources(r), r)"
-        self.python(code, PYTHONPATH=str(ROOT / "tools"))
+        self.python(code, PYTHONPATH=os.pathsep.join([str(ROOT / "tools"), str(ROOT / "shared")]))
 
     def python(self, code, *arguments, **variables):
         """Run ``code`` in a process of its own; returns what it prints."""

@@ -44,7 +44,9 @@ def test_the_device_is_shown(bare, tmp_path):
     assert "torch" in done.stdout, "the card says that torch is missing"
 
 
-@pytest.mark.parametrize("command", [["run", "s1/u1"], ["tour"], ["record", "s1/u1"]], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "command", [["run", "s1/u1"], ["tour"], ["record", "s1/u1"], ["course", "x"]], ids=lambda words: words[0]
+)
 def test_a_missing_extra_is_named_in_one_sentence(bare, tmp_path, command):
     done = run([str(bare / "rooflab"), *command], tmp_path)
     assert done.returncode != 0

@@ -1,7 +1,7 @@
 """What is on the page that the tour leaves?
 
->>> from html.parser import HTMLParser
->>> HTMLParser().feed(_table(("unit", "time"), [["u1", "0:12"]]))
+>>> _caption("It fits. A roof and two dots")
+'<strong>It fits.</strong>'
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..files import write_atomic
 from ..progress import clock_time
 from ..runs import HEADER, failures, grading_problems, summary_rows
 from .cells import Page, picture, render
+from .markup import Html, document, pill, table
 from .roofsvg import roofline_svg
 
 __all__ = ["write_report"]
@@ -62,36 +62,7 @@ def write_report(
         _figures_section(executions, pages),
         *(_notebook_section(execution, page) for execution, page in zip(executions, pages, strict=True)),
     ]
-    return write_atomic(path, _document(title, _contents(executions, pages, gradings), "\n".join(sections)))
-
-
-def _document(title: str, contents: str, main: str) -> str:
-    from pygments.formatters import HtmlFormatter
-
-    folder = resources.files(__package__)
-    css = folder.joinpath("style.css").read_text(encoding="utf-8")
-    code_css = HtmlFormatter(style="xcode").get_style_defs(".highlight")
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>
-{code_css}
-{css}
-</style>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the content</a>
-{contents}
-<main id="main">
-{main}
-<footer>Written by Rooflab. This page needs no network and runs no scripts.</footer>
-</main>
-</body>
-</html>
-"""
+    return write_atomic(path, document(title, _contents(executions, pages, gradings), "\n".join(sections)))
 
 
 def _contents(executions: Sequence[Execution], pages: Sequence[Page], gradings: Sequence[Grading]) -> str:
@@ -127,11 +98,11 @@ def _cover(title: str, device: Mapping[str, Any] | None, seconds: float | None, 
     ceilings = device["ceilings"]
     rows = ceiling_rows(ceilings, device["datasheet"])
     shown = 4 if device["datasheet"] else 2  # without a datasheet there is nothing to set beside the measurement
-    table = _table(CEILING_HEADER[:shown], [row[:shown] for row in rows])
+    beside = table(CEILING_HEADER[:shown], [row[:shown] for row in rows])
     return (
         f'<header id="overview">{head}<div class="cover"><section class="card"><h2>The device</h2><dl>{card}</dl>'
         f'</section><section class="card"><h2>Its ceilings, measured {escape(str(ceilings["date"]))}</h2>'
-        f'<div class="ceilings">{roofline_svg(ceilings)}{table}</div></section></div></header>'
+        f'<div class="ceilings">{roofline_svg(ceilings)}{beside}</div></section></div></header>'
     )
 
 
@@ -146,9 +117,9 @@ def _runs_section(executions: Sequence[Execution], pages: Sequence[Page]) -> str
     rows = []
     for execution, page, row in zip(executions, pages, summary_rows(executions), strict=True):
         link = f'<a href="#{execution.name}">{escape(page.title)}</a><br><code>{escape(execution.name)}</code>'
-        rows.append([_Html(link), *row[1:-1], _Html(_pill(row[-1], execution.ok))])
-    table = _table(HEADER, rows) if rows else "<p>No notebook was run.</p>"
-    return f'<section id="runs"><h2>What ran</h2>{table}</section>'
+        rows.append([Html(link), *row[1:-1], Html(pill(row[-1], execution.ok))])
+    shown = table(HEADER, rows) if rows else "<p>No notebook was run.</p>"
+    return f'<section id="runs"><h2>What ran</h2>{shown}</section>'
 
 
 def _grading_section(gradings: Sequence[Grading]) -> str:
@@ -167,9 +138,9 @@ def _grading_section(gradings: Sequence[Grading]) -> str:
             for blank, solved in zip(grading.blank.exercises, grading.solved.exercises, strict=True)
         ]
         total = [f"{grade.score:g} / {grade.points:g}" for grade in (grading.blank, grading.solved)]
-        verdict = _Html(_pill(f"untouched {total[0]}, solved {total[1]}", grading.ok))
-        rows.append([_Html("<strong>Checked automatically</strong>"), *total])
-        parts.append(f"<h3>{escape(grading.lab)} {verdict}</h3>{_table(('exercise', 'untouched', 'solved'), rows)}")
+        verdict = Html(pill(f"untouched {total[0]}, solved {total[1]}", grading.ok))
+        rows.append([Html("<strong>Checked automatically</strong>"), *total])
+        parts.append(f"<h3>{escape(grading.lab)} {verdict}</h3>{table(('exercise', 'untouched', 'solved'), rows)}")
     return "".join(parts) + "</section>"
 
 
@@ -201,25 +172,5 @@ def _notebook_section(execution: Execution, page: Page) -> str:
     return (
         f'<section class="notebook" id="{execution.name}"><h2>{escape(page.title)}</h2>'
         f'<p class="facts"><code>{escape(execution.name)}</code> · {ran} '
-        f"{_pill('ok' if execution.ok else 'FAILED', execution.ok)}</p>{page.body}</section>"
+        f"{pill('ok' if execution.ok else 'FAILED', execution.ok)}</p>{page.body}</section>"
     )
-
-
-class _Html(str):
-    """Text that is HTML already."""
-
-
-def _pill(text: str, good: bool) -> str:
-    return f'<span class="pill {"good" if good else "bad"}">{escape(text)}</span>'
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def shown(text: str) -> str:
-        return text if isinstance(text, _Html) else escape(text)
-
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
-    body = "".join(
-        f'<tr><th scope="row">{shown(row[0])}</th>' + "".join(f"<td>{shown(text)}</td>" for text in row[1:]) + "</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

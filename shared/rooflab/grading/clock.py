@@ -1,0 +1,86 @@
+"""The grader's end of timed calls: functions that run in the student's process, and probes that run in a clean one.
+
+>>> from rooflab.grading.timed import normal, plain
+>>> plain([normal((2,))])[0]["kind"]
+'normal'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .channel import Channel, Ended, Late
+from .codec import Refused
+from .remote import RemoteFunction, StudentError, Unsupported, identity
+from .session import PROBE, Session
+from .timed import Recipe, plain
+
+__all__ = ["Clock", "RemoteRunner"]
+
+_LIMIT = 2**30
+
+
+class RemoteRunner:
+    """A timed function in another process."""
+
+    def __init__(self, clock: Clock, number: int, *, probe: bool) -> None:
+        self.clock, self.number, self.probe = clock, number, probe
+
+    def go(self, seed: int, key: int) -> int:
+        """Run it once; returns the digest that the other process says."""
+        told, _ = self.clock.ask({"kind": "go", "timer": self.number, "seed": seed, "key": key}, probe=self.probe)
+        digest = told.get("digest")
+        return digest if type(digest) is int else -1
+
+    def fetch(self) -> Sequence[Any]:
+        """Return what the other process says are the results' bytes."""
+        _, value = self.clock.ask({"kind": "fetch", "timer": self.number}, probe=self.probe)
+        return value if type(value) is list else []
+
+
+class Clock:
+    """Opens runners for one submission; the probes share a process that has run no code of the student's."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.channel: Channel | None = None
+
+    def open(self, what: Any, recipes: Sequence[Recipe], device: str) -> RemoteRunner:
+        """Return a runner for a function of the student's, or for a probe given as a dict."""
+        head: dict[str, Any] = {"kind": "timer", "recipes": plain(recipes), "device": device}
+        probe = isinstance(what, dict)
+        if probe:
+            head["probe"] = what
+        elif isinstance(what, RemoteFunction):
+            head["target"] = identity(what)[0]
+        else:
+            raise Unsupported("this check times something that is no function of the student's")
+        told, _ = self.ask(head, probe=probe)
+        number = told.get("timer")
+        return RemoteRunner(self, number if type(number) is int else -1, probe=probe)
+
+    def ask(self, head: dict[str, Any], *, probe: bool) -> tuple[dict[str, Any], Any]:
+        """Send a request to the student's process or to the probes' one."""
+        if not probe:
+            return self.session.request(head)
+        if self.channel is None:
+            self.channel = Channel(self.session.provider.start(PROBE))
+        deadline = min(time.monotonic() + self.session.times.call_s, self.session.until)
+        try:
+            self.channel.send(head, deadline=deadline)
+            told, value = self.channel.receive(limit=_LIMIT, deadline=deadline)
+        except (Ended, Late, Refused) as error:
+            raise StudentError(f"the probe of the ceiling failed: {error}") from None
+        if told.get("error"):
+            raise Unsupported(f"the probe of the ceiling failed: {told['error'].get('message', '')}")
+        return told, value
+
+    def close(self) -> None:
+        """End the probes."""
+        if self.channel is not None:
+            self.channel.close()
+            with contextlib.suppress(Ended, Late, Refused):
+                self.session.provider.end(PROBE, "timed")

@@ -1,0 +1,124 @@
+"""The command `rooflab grade`: what it is told, what it shows while it works, and what it leaves.
+
+>>> import argparse
+>>> parser = argparse.ArgumentParser(); add_grade_options(parser)
+>>> parser.parse_args(["lab1_timer", "--jobs", "4"]).jobs
+4
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rooflab.progress import Progress, clock_time
+from rooflab.tables import render_text
+
+if TYPE_CHECKING:
+    from .grade import StudentResult
+
+__all__ = ["add_grade_options", "grade"]
+
+_LEVELS = ("auto", "bubblewrap", "landlock", "none")
+
+
+def add_grade_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `rooflab grade`."""
+    parser.add_argument("assignment", help="a released assignment of the course, such as lab1_timer")
+    parser.add_argument(
+        "--course", type=Path, default=Path(), metavar="DIR", help="the course's folder (default: this one)"
+    )
+    parser.add_argument("--student", action="append", default=[], metavar="ID", help="only this one; may be repeated")
+    parser.add_argument("--jobs", type=_number, metavar="N", help="submissions at a time (default: one for each core)")
+    parser.add_argument(
+        "--executor", default="local", metavar="WHERE", help="local (default), dask:ADDRESS, or slurm (through Dask)"
+    )
+    parser.add_argument(
+        "--level", choices=_LEVELS[:-1], default="auto", help="of the sandbox (default: the best that works here)"
+    )
+    parser.add_argument(
+        "--accelerator", action="store_true", help="let students' code use the GPU, one submission at a time"
+    )
+    parser.add_argument(
+        "--unsafe", action="store_true", help="grade without a sandbox: student code can then do whatever you can"
+    )
+    parser.add_argument("--seed", metavar="TEXT", help="draw the numbers of hidden checks from this secret; it is kept")
+    parser.add_argument("--new-seed", action="store_true", help="make a new secret; all are graded again with it")
+    parser.add_argument("--again", action="store_true", help="grade all again, also those who are graded already")
+    parser.add_argument("--no-feedback", action="store_true", help="do not write feedback/")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report on the class")
+
+
+def grade(options: argparse.Namespace) -> int:
+    """Grade an assignment; returns 0 when every submission was graded, else 1."""
+    from .coursefolder import open_course
+    from .grade import Options, grade_assignment
+    from .settings import read_limits
+
+    course = open_course(options.course)
+    limits = read_limits(course.root, options.assignment)
+    # What is timed on a GPU has it for itself.
+    jobs = 1 if options.accelerator else options.jobs or os.cpu_count() or 1
+    chosen = Options(
+        jobs, options.executor, limits, "none" if options.unsafe else options.level, options.seed, options.new_seed,
+        options.again, tuple(options.student), not options.no_feedback, options.accelerator,
+    )  # fmt: skip
+    bar: list[Progress] = []
+
+    def told(done: int, total: int) -> None:
+        if not bar:
+            bar.append(Progress(f"grading {options.assignment}", total, unit="student"))
+        bar[0].step(done)
+
+    run = grade_assignment(course, options.assignment, chosen, told=told)
+    if bar:
+        bar[0].close("graded")
+    fresh = run.fresh
+    print(_table(run.results))
+    rate = f", {run.per_minute:.0f} a minute" if fresh else ""
+    print(
+        f"\n{len(run.results)} students, {len(run.results) - len(fresh)} of them graded before, in "
+        f"{clock_time(run.seconds)}{rate}. Sandbox: {run.level or 'not needed'}."
+    )
+    if options.html:
+        from .classreport import write_class_report
+
+        write_class_report(options.html, run)
+        print(f"Report on the class: {options.html}")
+    lost = [
+        result.student
+        for result in run.results
+        if result.error or any(outcome.lost for outcome in result.outcomes.values())
+    ]
+    if lost:
+        print(f"Not graded, because the grader itself failed: {', '.join(lost)}. Run the command again.")
+    return 1 if lost else 0
+
+
+def _table(results: Sequence[StudentResult]) -> str:
+    rows = []
+    for result in results:
+        outcomes = result.outcomes.values()
+        told = next(
+            (text for outcome in outcomes for text in (result.error, outcome.failure, *outcome.remarks) if text), ""
+        )
+        waiting = sum(check.score is None for outcome in outcomes for check in outcome.checks.values())
+        told = told or (f"{waiting} checks for a person to look at" if waiting else "")
+        rows.append([
+            result.student, f"{result.score:g} of {result.points:g}", f"{result.seconds:.1f} s",
+            "before" if result.done_before else "now", told if len(told) < 90 else told[:87] + "...",
+        ])  # fmt: skip
+    return render_text(["student", "points", "time", "graded", "remark"], rows)
+
+
+def _number(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above zero, found {text!r}")
+    return number

@@ -1,0 +1,125 @@
+"""How do results get into nbgrader's gradebook, in its own forms?
+
+One student's results are one transaction. Points that a person gave stay; as nbgrader does, such a grade is flagged for
+review when it is graded again, and so is every answer that only a person can grade.
+
+>>> readable("expected: <b>")
+'expected: &lt;b>'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from .graded import without_html
+from .lab import LabNotebook
+from .outcome import Outcome
+
+__all__ = ["cell_names", "penalize", "readable", "record", "score_of"]
+
+
+def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
+    """Return the points of a graded cell: of a check, or 0 for an answer in words that was not touched, else None."""
+    cell = lab.cell(name)
+    if cell.kind == "check":
+        if outcome.failure:
+            return None
+        result = outcome.checks.get(name)
+        return 0.0 if result is None else result.score
+    if cell.kind == "task":
+        return None
+    answer = outcome.answers.get(name)
+    return 0.0 if answer is None or answer.strip() == cell.released.strip() else None
+
+
+def cell_names(gradebook: Any, assignment: str) -> dict[str, str]:
+    """Return the names of all cells of an assignment by the id under which the gradebook keeps them."""
+    notebooks = gradebook.find_assignment(assignment).notebooks
+    kinds = [(*one.grade_cells, *one.solution_cells, *one.task_cells) for one in notebooks]
+    return {cell.id: cell.name for cells in kinds for cell in cells}
+
+
+def record(
+    gradebook: Any,
+    assignment: str,
+    student: str,
+    results: Mapping[str, tuple[LabNotebook, Outcome]],
+    timestamp: datetime | None,
+    names: Mapping[str, str],
+) -> Any:
+    """Write one student's results, and return nbgrader's submission.
+
+    Args:
+        gradebook: nbgrader's, open.
+        assignment: a released assignment.
+        student: whose; entered when the gradebook does not know them.
+        results: of each notebook the lab and what came of it; a notebook that lacks gets 0.
+        timestamp: when it was handed in, in UTC without a zone, if that is known.
+        names: of the assignment's cells, by their id (see :func:`cell_names`).
+    """
+    from nbgrader.api import MissingEntry
+
+    try:
+        gradebook.find_student(student)
+    except MissingEntry:
+        gradebook.add_student(student)
+    told = {} if timestamp is None else {"timestamp": timestamp}
+    with gradebook.db.no_autoflush:
+        submission = gradebook.update_or_create_submission(assignment, student, **told)
+        for notebook in submission.notebooks:
+            lab, outcome = results.get(notebook.name, (None, None))
+            comments = {} if lab is None or outcome is None else _comments(lab, outcome)
+            for grade in notebook.grades:
+                name = names[grade.cell_id]
+                grade.auto_score = 0.0 if lab is None or outcome is None else score_of(lab, name, outcome)
+                given = grade.manual_score is not None and lab is not None
+                grade.needs_manual_grade = grade.auto_score is None or given
+            for comment in notebook.comments:
+                comment.auto_comment = comments.get(names[comment.cell_id])
+    gradebook.db.commit()
+    return submission
+
+
+def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> None:
+    """Set the penalty for a late submission, as the course's plugin says; see nbgrader's AssignLatePenalties."""
+    if submission.total_seconds_late <= 0 and not any(one.late_submission_penalty for one in submission.notebooks):
+        return
+    from nbformat.notebooknode import NotebookNode
+    from nbgrader.preprocessors import AssignLatePenalties
+
+    penalties = AssignLatePenalties(parent=app)
+    for notebook in submission.notebooks:
+        names = {"notebook": notebook.name, "assignment": submission.name, "student": submission.student_id}
+        penalties.preprocess(NotebookNode(cells=[]), {"nbgrader": {**names, "db_url": db_url}})
+    gradebook.db.expire_all()
+
+
+def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
+    """A comment on each answer: why its checks failed, or that there is none."""
+    told: dict[str, list[str]] = {}
+    answer = ""
+    for cell in lab.cells:
+        if cell.kind in ("solution", "written", "task"):
+            answer = cell.name
+            told[answer] = []
+        elif cell.kind == "check" and answer and (result := outcome.checks.get(cell.name)) and result.note:
+            told[answer].append(result.note)
+    comments: dict[str, str | None] = {}
+    for name, notes in told.items():
+        cell, given = lab.cell(name), outcome.answers.get(name)
+        untouched = cell.kind != "task" and (given is None or given.strip() == cell.released.strip())
+        lines = ["No response."] if untouched else list(dict.fromkeys(notes))
+        comments[name] = "\n\n".join(lines) or None
+    if told:
+        general = [*filter(None, [outcome.failure]), *outcome.remarks]
+        first = next(iter(told))
+        comments[first] = "\n\n".join([*general, *filter(None, [comments[first]])]) or None
+    return {name: None if text is None else readable(text) for name, text in comments.items()}
+
+
+def readable(text: str) -> str:
+    """Text as a comment: nbgrader reads comments as Markdown, in which HTML could come from a student's error."""
+    text = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()  # half characters, which no database takes
+    return without_html(text).replace("\n", "  \n").replace("  \n  \n", "\n\n")

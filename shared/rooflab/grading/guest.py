@@ -1,0 +1,266 @@
+"""What runs inside of the sandbox: a student's cells, and calls of the student's functions.
+
+Nothing here is trusted by the grader. It runs in the same process as the student's code, which can change all of it;
+what it sends is data. It is told which cells to run and what to call, and knows no check, no solution and no score.
+
+Requests and their answers, each a message of :class:`rooflab.grading.channel.Channel`:
+
+    run {source}                      -> done {error}, value: the outputs of the cell
+    names [name]                      -> done, value: {name: plain data or a handle}
+    call {target}, (args, kwargs)     -> done {error, printed}, value: (result, changed arguments)
+    attribute {target, name}          -> done {error}, value: what it is
+    timer {target|probe, recipes, device}  -> done {timer}: something to time (see timed)
+    go {timer, seed, key}             -> done {digest}: one timed call
+    fetch {timer}                     -> done, value: the bytes of its results
+    (meanwhile) callback {number}, args <- reply {error}, value
+
+>>> describe(KeyError("x"))["message"]
+'x'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from .channel import Channel, Ended
+from .codec import NotPlain, Refused, pack
+from .remote import raised as rebuilt
+
+__all__ = ["CellOutputs", "describe", "make_shell", "serve"]
+
+_MOST_PRINTED = 20_000
+_LIMIT = 2**31
+_MOST_OBJECTS = 10_000
+_MOST_CHANGED = 8 * 2**20
+# Special methods that a check may use on a student's object.
+_OPERATORS = frozenset({
+    "__len__", "__getitem__", "__setitem__", "__contains__", "__iter__", "__next__", "__str__", "__add__", "__sub__",
+    "__mul__",
+})  # fmt: skip
+
+
+def serve(descriptor: int, argument: dict[str, Any]) -> None:
+    """Answer requests until the grader closes the connection."""
+    sys.path[:0] = ["", *map(str, argument.get("paths", ()))]  # with the modules that students write, as in Jupyter
+    guest = _Guest(Channel(socket.socket(fileno=descriptor)))
+    with contextlib.suppress(Ended, Refused):
+        while True:
+            guest.answer()
+
+
+class _Guest:
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.shell = make_shell()
+        self.objects: dict[int, object] = {}
+        self.numbers: dict[tuple[object, ...], int] = {}
+        self.timers: list[tuple[Any, Any]] = []
+
+    def answer(self) -> None:
+        self.respond(*self.channel.receive(limit=_LIMIT, handle=self.thing))
+
+    def respond(self, head: dict[str, Any], value: Any) -> None:
+        kind = head.get("kind")
+        if kind == "run":
+            self.run(str(head["source"]))
+        elif kind == "names":
+            self.names(value)
+        elif kind == "call":
+            self.call(self.objects[int(head["target"])], *value)
+        elif kind == "attribute":
+            self.attribute(self.objects[int(head["target"])], str(head["name"]))
+        elif kind == "timer":
+            self.timer(head)
+        elif kind == "go":
+            self.go(int(head["timer"]), int(head["seed"]), int(head["key"]))
+        elif kind == "fetch":
+            self.reply({"error": None}, self.timers[int(head["timer"])][0].fetch())
+
+    def names(self, wanted: list[str]) -> None:
+        """Tell what names stand for; one that is too deep or too long to be sent does not cost the others."""
+        space = self.shell.user_ns
+        found = {name: space[name] for name in wanted if name in space}
+        try:
+            self.channel.send({"kind": "done"}, found, handle=self.handle)
+        except (NotPlain, ValueError, RecursionError, MemoryError):
+            self.reply({}, {name: thing for name, thing in found.items() if _can_be_sent(thing)})
+
+    def run(self, source: str) -> None:
+        outputs = CellOutputs(self.shell)
+        with outputs:
+            result = self.shell.run_cell(source, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        self.reply({"error": describe(error) if error is not None else None}, outputs.collected)
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        before = _bytes_of((args, kwargs))
+        printed, error, result = io.StringIO(), None, None
+        try:
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(sys.stdout):
+                result = function(*args, **kwargs)
+        except BaseException as raised:  # a student's code may raise anything, and it is only told
+            error = describe(raised)
+        changed = None
+        if before is not None and before != _bytes_of((args, kwargs)):
+            changed = (args, kwargs)
+        text = printed.getvalue()
+        cut = text[:_MOST_PRINTED] + ("\n[more was printed]\n" if len(text) > _MOST_PRINTED else "")
+        self.reply({"error": error, "printed": cut}, (result, changed))
+
+    def attribute(self, thing: Any, name: str) -> None:
+        try:
+            if name.startswith("_") and name not in _OPERATORS:
+                raise AttributeError(f"{name} is private")
+            found = getattr(thing, name)
+        except BaseException as raised:
+            self.reply({"error": describe(raised)})
+        else:
+            self.reply({"error": None}, found)
+
+    def timer(self, head: dict[str, Any]) -> None:
+        """Make ready to time a function of the student's, or (in a process without a student) a probe."""
+        from .timed import Timed, probe_function, recipes_of
+
+        device, probe = str(head["device"]), head.get("probe")
+        try:
+            function = probe_function(probe, device) if probe else self.objects[int(head["target"])]
+            self.timers.append((Timed(recipes_of(head["recipes"]), device), function))
+        except BaseException as raised:
+            self.reply({"error": describe(raised)})
+        else:
+            self.reply({"error": None, "timer": len(self.timers) - 1})
+
+    def go(self, number: int, seed: int, key: int) -> None:
+        timed, function = self.timers[number]
+        try:
+            digest = timed.go(function, seed, key)
+        except BaseException as raised:
+            self.channel.send({"kind": "done", "error": describe(raised)})
+        else:
+            self.channel.send({"kind": "done", "error": None, "digest": digest})
+
+    def reply(self, head: dict[str, Any], value: object = None) -> None:
+        kept = len(self.objects)
+        try:
+            self.channel.send({"kind": "done", **head}, value, handle=self.handle)
+        except (NotPlain, ValueError, RecursionError, MemoryError) as error:
+            for number in range(kept, len(self.objects)):  # of an answer that is not sent
+                del self.numbers[_key(self.objects.pop(number))]
+            self.channel.send({"kind": "done", **head, "error": describe(error)})
+
+    def handle(self, thing: object) -> dict[str, Any]:
+        """Keep an object that is no plain data; the grader gets its number and its kind."""
+        number = self.numbers.get(_key(thing), len(self.objects))
+        if number >= _MOST_OBJECTS:
+            raise NotPlain(thing)
+        self.objects[number], self.numbers[_key(thing)] = thing, number
+        kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+        return {"~": "handle", "n": number, "callable": callable(thing), "type": kind}
+
+    def thing(self, tree: dict[str, Any]) -> Any:
+        """What a handle in a request stands for: an object of this process, or a function of the grader."""
+        if tree.get("mine"):
+            return self.objects[int(tree["n"])]
+        number = int(tree["n"])
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            self.channel.send({"kind": "callback", "number": number}, (args, kwargs), handle=self.handle)
+            head, value = self.channel.receive(limit=_LIMIT, handle=self.thing)
+            while head.get("kind") != "reply":  # the grader's function calls one of the student's
+                self.respond(head, value)
+                head, value = self.channel.receive(limit=_LIMIT, handle=self.thing)
+            if head.get("error"):
+                raise rebuilt(head["error"])
+            return value
+
+        return function
+
+
+def _key(thing: Any) -> tuple[object, ...]:
+    """What tells an object that is kept from others: a method is made anew each time that it is looked up."""
+    if isinstance(thing, types.MethodType | types.MethodWrapperType):
+        return id(thing.__self__), thing.__name__
+    return (id(thing),)
+
+
+def _can_be_sent(thing: object) -> bool:
+    try:
+        pack(thing, lambda found: {})
+    except (NotPlain, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def make_shell() -> Any:
+    """An IPython shell without history, and with the figures of matplotlib as outputs."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    if InteractiveShell.initialized():
+        return InteractiveShell.instance()
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.xmode = "Plain"
+    shell = InteractiveShell.instance(config=config)
+    shell.displayhook.write_output_prompt = lambda: None
+    shell.enable_gui = lambda gui=None: None  # asked for by %matplotlib inline, which changes nothing here
+    return shell
+
+
+class CellOutputs:
+    """What a cell prints and shows, in the order in which it does."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell, self.collected = shell, list[dict[str, Any]]()
+
+    def __enter__(self) -> None:
+        from IPython.utils.capture import capture_output
+
+        self.capture = capture_output()
+        self.seen = self.capture.__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        self.capture.__exit__(*raised)
+        for text in filter(None, (self.seen.stdout, self.seen.stderr)):
+            self.collected.append({"text": text[:_MOST_PRINTED]})
+        for shown in self.seen.outputs[:50]:
+            data = {str(kind): part for kind, part in shown.data.items() if isinstance(part, str | bytes)}
+            self.collected.append({"data": data})
+
+
+def _bytes_of(value: object) -> object:
+    """The bytes of arguments, to see whether a call has changed them; None where they are large, or no plain data."""
+    try:
+        tree, blobs = pack(value)
+    except (NotPlain, ValueError, RecursionError):
+        return None
+    return (repr(tree), blobs) if sum(map(len, blobs)) <= _MOST_CHANGED else None
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """Return an exception as plain data: its built-in type, its message, and the student's lines of the traceback."""
+    kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
+    try:
+        only = error.args[0] if len(error.args) == 1 else error
+        message = str(only)[:2000]
+    except BaseException:  # the student's own __str__
+        message = ""
+    lines = list(_lines(error))
+    return {"type": type(error).__name__[:100], "builtin": kinds[0], "message": message, "lines": lines[-12:]}
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.startswith(("<ipython-input", "/tmp/ipykernel")) or "ipython-input" in frame.filename:
+            yield f"line {frame.lineno}, in {frame.name}: {(frame.line or '')[:200]}"
+    if isinstance(error, SyntaxError):
+        yield f"line {error.lineno}: {(error.text or '').strip()[:200]}"

@@ -1,0 +1,173 @@
+"""What stands in a check for a function or an object of the student's process?
+
+>>> raised({"type": "ValueError", "builtin": "ValueError", "message": "no"})
+ValueError('no')
+>>> raised({"type": "SystemExit", "builtin": "SystemExit", "message": "0"})
+RuntimeError('SystemExit: 0')
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["RemoteFunction", "RemoteObject", "StudentError", "Unsupported", "change", "identity", "raised"]
+
+
+class StudentError(BaseException):
+    """The student's code did something that is no answer: it hung, ended its process, or sent what cannot be read."""
+
+
+class Unsupported(BaseException):
+    """A check asks for something that cannot cross between processes; a person has to look, and no points are lost."""
+
+
+class RemoteObject:
+    """An object of the student's process. It is never equal to anything: only plain data can be right."""
+
+    __slots__ = ("_generation", "_kind", "_number", "_session")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, session: Session, number: int, generation: int, kind: str) -> None:
+        self._session, self._number, self._generation, self._kind = session, number, generation, kind
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._session.attribute(self._number, self._generation, name)
+
+    def __eq__(self, other: object) -> bool:
+        raise Unsupported(f"this check compares an object of the student's (a {self._kind}); only plain data can be")
+
+    def __lt__(self, other: object) -> bool:
+        return self == other
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __instancecheck__(self, instance: object) -> bool:
+        raise Unsupported(f"this check asks what is a {self._kind} of the student's")
+
+    __subclasscheck__ = __instancecheck__
+
+    def __bool__(self) -> bool:
+        raise Unsupported(f"this check asks whether an object of the student's (a {self._kind}) is true")
+
+    def __repr__(self) -> str:
+        return f"<the student's {self._kind}>"
+
+    def _special(self, name: str, *args: Any, ends: bool = False) -> Any:
+        try:
+            method = self._session.attribute(self._number, self._generation, name)
+        except AttributeError:
+            raise TypeError(f"a {self._kind} has no {name}") from None
+        if not isinstance(method, RemoteFunction):
+            raise TypeError(f"a {self._kind} has no {name}")
+        number, generation = identity(method)
+        return self._session.call(number, generation, args, {}, ends=ends)
+
+    def __len__(self) -> int:
+        return int(self._special("__len__"))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._special("__getitem__", key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._special("__setitem__", key, value)
+
+    def __contains__(self, item: Any) -> bool:
+        return self._special("__contains__", item) is True
+
+    def __iter__(self) -> Any:
+        try:
+            return self._special("__iter__")
+        except TypeError:  # older classes have items and an IndexError instead
+            self._session.attribute(self._number, self._generation, "__getitem__")
+            return self._items()
+
+    def _items(self) -> Iterator[Any]:
+        for place in itertools.count():
+            try:
+                item = self[place]
+            except IndexError:
+                return
+            yield item
+
+    def __next__(self) -> Any:
+        return self._special("__next__", ends=True)
+
+    def __str__(self) -> str:
+        return str(self._special("__str__"))
+
+    def __add__(self, other: Any) -> Any:
+        return self._special("__add__", other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._special("__sub__", other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._special("__mul__", other)
+
+
+class RemoteFunction(RemoteObject):
+    """A function, class or other callable of the student's process."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it with plain data; returns plain data."""
+        return self._session.call(self._number, self._generation, args, kwargs)
+
+
+def identity(thing: RemoteObject) -> tuple[int, int]:
+    """Return the number of an object in the student's process, and which of the processes it was."""
+    return object.__getattribute__(thing, "_number"), object.__getattribute__(thing, "_generation")
+
+
+def raised(told: Any) -> BaseException:
+    """The exception that an untrusted description names: a built-in one, else RuntimeError."""
+    if type(told) is not dict:
+        return StudentError("the error cannot be read")
+    texts = {key: told[key] if type(told.get(key)) is str else "" for key in ("type", "builtin", "message")}
+    kind = getattr(builtins, texts["builtin"], None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        kind, texts["message"] = RuntimeError, f"{texts['type']}: {texts['message']}"
+    try:
+        error: BaseException = kind(texts["message"])
+    except Exception:  # built-in exceptions that want several arguments
+        error = RuntimeError(f"{texts['type']}: {texts['message']}")
+    lines = told.get("lines")
+    for line in lines[-12:] if type(lines) is list else ():
+        if type(line) is str:
+            error.add_note(line[:300])
+    return error
+
+
+def change(mine: Any, theirs: Any) -> None:
+    """Do to the caller's own lists, dicts and arrays what the call has done to its copies."""
+    if type(mine) is tuple and type(theirs) is tuple and len(mine) == len(theirs):
+        for one, other in zip(mine, theirs, strict=True):
+            change(one, other)
+    elif type(mine) is list and type(theirs) is list:
+        mine[:] = theirs
+    elif type(mine) is dict and type(theirs) is dict:
+        for key in set(mine) & set(theirs):
+            change(mine[key], theirs[key])
+        if set(mine) != set(theirs) or any(_differs(mine[key], theirs[key]) for key in mine):
+            mine.clear()
+            mine.update(theirs)
+    elif type(mine) is type(theirs) and hasattr(mine, "shape") and hasattr(mine, "__setitem__") and mine.ndim:
+        if tuple(mine.shape) == tuple(theirs.shape):
+            mine[...] = theirs
+    elif type(mine) is type(theirs) is set:
+        mine.clear()
+        mine.update(theirs)
+
+
+def _differs(one: Any, other: Any) -> bool:
+    plain = (bool, int, float, str, type(None))
+    return type(one) is not type(other) or (type(one) in plain and one != other)

@@ -1,0 +1,228 @@
+"""What runs between the start and the stop of a clock that somebody else holds?
+
+The one who holds the clock, the grader, trusts nothing that runs in the process of the student. So a timed call is made
+such that whoever answers before the work is done, or does it before the clock starts, cannot give the right answer:
+
+1. `go` brings a seed that nobody knew before. The inputs are drawn from it on the device, inside the timed part.
+2. The answer to `go` holds a digest of all bytes of the results, mixed with a key that came with the seed. Lazy
+   results, work in another stream or thread, and results kept from earlier calls all have the wrong digest.
+3. Then the results are fetched, outside of the timed part. The grader draws the same inputs, checks the results, and
+   computes the digest again from what it got.
+
+Drawing and digest take time of their own. A process that has run no code of the student's does the same without the
+function between them; that time is subtracted.
+
+>>> normal((2, 3), "fp32").elements
+6
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Recipe",
+    "Timed",
+    "digest_of",
+    "hash_kernel",
+    "integers",
+    "normal",
+    "plain",
+    "probe_function",
+    "recipes_of",
+    "results_of",
+    "uniform",
+]
+
+_DTYPES = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "int32": "int32",
+    "int64": "int64",
+}
+_BLOCK = 4096
+tl: Any = None  # triton.language, once there is something to hash on a GPU
+_MIX = (0x7FEB352D, 0x846CA68B)  # of a hash of 32-bit words; C. Wellons, "Prospecting for Hash Functions", 2018
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one input is drawn from a seed."""
+
+    kind: str  # "normal", "uniform" or "integers"
+    shape: tuple[int, ...]
+    dtype: str
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def draw(self, generator: Any, device: str) -> Any:
+        """Return the tensor that a torch generator of the device gives."""
+        import torch
+
+        dtype = getattr(torch, _DTYPES[self.dtype])
+        made = torch.empty(self.shape, dtype=dtype, device=device)
+        if self.kind == "normal":
+            return made.normal_(generator=generator)
+        if self.kind == "uniform":
+            return made.uniform_(self.low, self.high, generator=generator)
+        return made.random_(int(self.low), int(self.high), generator=generator)
+
+
+def normal(shape: tuple[int, ...], dtype: str = "fp32") -> Recipe:
+    """Return a recipe for numbers of mean 0 and variance 1."""
+    return Recipe("normal", tuple(shape), dtype)
+
+
+def uniform(shape: tuple[int, ...], dtype: str = "fp32", low: float = 0.0, high: float = 1.0) -> Recipe:
+    """Return a recipe for numbers between two bounds."""
+    return Recipe("uniform", tuple(shape), dtype, low, high)
+
+
+def integers(shape: tuple[int, ...], low: int, high: int, dtype: str = "int64") -> Recipe:
+    """Return a recipe for whole numbers of `low` or more, below `high`."""
+    return Recipe("integers", tuple(shape), dtype, low, high)
+
+
+def recipes_of(told: Sequence[dict[str, Any]]) -> list[Recipe]:
+    """Return the recipes that plain data describe, as `asdict` makes them."""
+    return [Recipe(**{**one, "shape": tuple(one["shape"])}) for one in told]
+
+
+class Timed:
+    """The part of a timed call that is the student's process's; one for each function."""
+
+    def __init__(self, recipes: Sequence[Recipe], device: str) -> None:
+        import torch
+
+        self.recipes, self.device = list(recipes), device
+        self.generator = torch.Generator(device=device)
+        self.results: list[Any] = []
+
+    def go(self, function: Callable[..., Any], seed: int, key: int) -> int:
+        """Draw the inputs, call the function, and return the digest of its results; the clock runs meanwhile."""
+        self.generator.manual_seed(seed)
+        inputs = [recipe.draw(self.generator, self.device) for recipe in self.recipes]
+        results = function(*inputs)
+        self.results = list(results) if isinstance(results, tuple | list) else [results]
+        return digest_of(self.results, key)
+
+    def fetch(self) -> list[np.ndarray[Any, Any]]:
+        """Return the results of the last call, each as its bytes."""
+        return [_words(result).cpu().numpy() for result in self.results]
+
+
+def digest_of(results: Sequence[Any], key: int) -> int:
+    """Return a 64-bit sum over hashes of every word of tensors, each mixed with its place and with the key.
+
+    It ends when the device has computed all of it, since the sum is read back.
+    """
+    total = 0
+    for number, result in enumerate(results):
+        words = _words(result)
+        total = (total * 1_000_003 + _sum(words, (key + 0x9E3779B9 * number) & 0xFFFFFFFF)) % 2**64
+    return total
+
+
+def _words(tensor: Any) -> Any:
+    """The bytes of a tensor as words of 32 bits; what is left over is filled with zeros."""
+    import torch
+
+    raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    if raw.numel() % 4:
+        raw = torch.nn.functional.pad(raw, (0, -raw.numel() % 4))
+    return raw.view(torch.int32)
+
+
+def _sum(words: Any, key: int) -> int:
+    import torch
+
+    if words.is_cuda:
+        return int(_sum_on_gpu(words, key))
+    place = torch.arange(words.numel(), dtype=torch.int64, device=words.device)
+    mixed = (words.to(torch.int64) & 0xFFFFFFFF) ^ ((place * 0x9E3779B9 + key) & 0xFFFFFFFF)
+    for factor in _MIX:
+        mixed = ((mixed ^ (mixed >> 16)) * factor) & 0xFFFFFFFF
+    return int((mixed ^ (mixed >> 16)).sum()) % 2**64
+
+
+def _sum_on_gpu(words: Any, key: int) -> int:
+    import torch
+
+    total = torch.zeros(1, dtype=torch.int64, device=words.device)
+    hash_kernel()[(-(-words.numel() // _BLOCK),)](words, total, words.numel(), key, _BLOCK)
+    return int(total) % 2**64
+
+
+@functools.cache
+def hash_kernel() -> Any:
+    """Return the digest as one pass over the words, in Triton: the same numbers as the form for CPUs."""
+    # A kernel looks its names up in the module; Triton is loaded only where there is something to time.
+    global tl
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def add_hashes(words, total, n, key, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        inside = place < n
+        word = tl.load(words + place, mask=inside, other=0).to(tl.uint32, bitcast=True)
+        mixed = word ^ ((place * 0x9E3779B9 + key) & 0xFFFFFFFF).to(tl.uint32)
+        mixed = (mixed ^ (mixed >> 16)) * 0x7FEB352D
+        mixed = (mixed ^ (mixed >> 16)) * 0x846CA68B
+        mixed = mixed ^ (mixed >> 16)
+        tl.atomic_add(total, tl.sum(tl.where(inside, mixed, 0).to(tl.int64), 0))
+
+    return add_hashes
+
+
+def results_of(words: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Return the tensor whose bytes `fetch` gave, or None where they are not those of this shape and format."""
+    import torch
+
+    kind = getattr(torch, _DTYPES[dtype])
+    size = math.prod(shape) * kind.itemsize
+    if not isinstance(words, np.ndarray) or words.dtype != np.int32 or words.nbytes != -(-size // 4) * 4:
+        return None
+    raw = torch.from_numpy(words.reshape(-1).copy()).view(torch.uint8)[:size]
+    return raw.view(kind).reshape(shape)
+
+
+def probe_function(what: dict[str, Any], device: str) -> Callable[..., Any]:
+    """Return a function that takes any inputs and does nothing, a copy, or a product, of a size.
+
+    It returns results of the shapes that are asked for, which were there before, so that everything around it takes the
+    same time as around a student's function.
+    """
+    import torch
+
+    dtype = getattr(torch, _DTYPES[what["dtype"]])
+    results = [torch.zeros(tuple(shape), dtype=dtype, device=device) for shape in what["shapes"]]
+    if what["kind"] == "copy":
+        source = torch.zeros(max(1, int(what["bytes"]) // 8), dtype=torch.float32, device=device)
+        target = torch.empty_like(source)
+        return lambda *inputs: (target.copy_(source), results)[1]
+    if what["kind"] == "product":
+        side = max(64, 64 * round((what["flops"] / 2) ** (1 / 3) / 64))
+        one = torch.randn(side, side, device=device).to(dtype)
+        rest = max(64, 64 * round(what["flops"] / (2 * side * side) / 64))
+        other = torch.randn(side, rest, device=device).to(dtype)
+        return lambda *inputs: (one @ other, results)[1]
+    return lambda *inputs: results
+
+
+def plain(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
+    """Return recipes as plain data."""
+    return [asdict(recipe) for recipe in recipes]

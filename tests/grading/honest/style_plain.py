@@ -1,0 +1,1 @@
+"""The lab as the instructor solves it."""

@@ -1,0 +1,237 @@
+"""One small class, graded in this process: gradebook, notebooks, feedback, class report, nbgrader's own tools."""
+
+import csv
+import json
+import re
+import shutil
+import sys
+
+import pytest
+
+from rooflab.grading.classreport import write_class_report
+from rooflab.grading.coursefolder import open_course
+from rooflab.grading.exercises import exercises_of
+from rooflab.grading.grade import grade_assignment
+from rooflab.grading.gradingrun import Options
+
+from .smallclass import ASSIGNMENT, LAB, SECRET_LINE, SmallClass
+
+pytestmark = [
+    pytest.mark.xdist_group("grading"),
+    pytest.mark.skipif(sys.platform != "linux", reason="submissions are graded on Linux only"),
+]
+
+PLUGIN = '''
+from nbgrader.plugins import BasePlugin
+
+
+class Half(BasePlugin):
+    def late_submission_penalty(self, student_id, score, total_seconds_late):
+        """Half a point for each hour."""
+        return min(score, 0.5 * round(total_seconds_late / 3600))
+'''
+EXTRA = """
+import sys
+sys.path.insert(0, str(__import__("pathlib").Path(__file__).resolve().parent))
+c.AssignLatePenalties.plugin_class = "latepolicy.Half"
+"""
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+HELP = f'''def total(values):
+    print("{EVIL}")
+    raise ValueError("{EVIL}")
+'''
+
+
+@pytest.fixture(scope="module")
+def course(released, tmp_path_factory):
+    """The class, graded once."""
+    small = SmallClass(tmp_path_factory.mktemp("class"), released, EXTRA)
+    (small.root / "latepolicy.py").write_text(PLUGIN)
+    small.nbgrader("db", "assignment", "add", ASSIGNMENT, "--duedate", "2026-02-01 08:00:00 UTC")
+    small.submit("right", "2026-02-01 07:00:00 UTC", why="Because **I** say so.")
+    small.submit("late", "2026-02-01 11:00:00 UTC")
+    small.submit("wrong", total="def total(values):\n    return 8 if len(values) > 1 and 1 in values else 0\n")
+    small.submit("evil", total=HELP, why=EVIL)
+    small.submit("blank", total=None, scale=None, who=None)
+    small.submit("broken").write_text("{")
+    return small
+
+
+@pytest.fixture(scope="module")
+def run(course):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_DATA_DIR", str(course.home / "data"))
+        return grade_assignment(open_course(course.root), ASSIGNMENT, Options(seed="fixed"))
+
+
+def test_scores_and_flags_are_in_the_gradebook(course, run):
+    told = course.grades()
+    assert {student: one["score"] for student, one in told.items()} == {
+        "right": 5, "late": 5, "wrong": 3, "evil": 3, "blank": 0, "broken": 0,
+    }  # fmt: skip
+    assert told["right"]["grades"]["why"] == (None, None, True), "an answer in words waits for a person"
+    assert told["late"]["grades"]["why"] == (0, None, False), "an untouched one gets nothing"
+    assert told["broken"]["grades"]["total-check"] == (None, None, True)
+    assert told["right"]["grades"]["scale-check"] == (3, None, False)
+
+
+def test_comments_say_why_and_hold_no_html(course, run):
+    told = {student: one["comments"] for student, one in course.grades().items()}
+    assert "one and two are three" in told["wrong"]["total"][0]
+    assert told["right"]["total"][0] is None
+    assert told["blank"]["scale"][0] == "No response."
+    assert "broken" in told["broken"]["who"][0]
+    text = told["evil"]["total"][0]
+    assert "ValueError" in text
+    assert not re.search(r"<[a-zA-Z/!]", text)
+
+
+def test_the_penalty_is_nbgraders_own(course, run):
+    told = course.grades()
+    assert told["late"]["penalty"] == 1.5
+    assert told["right"]["penalty"] in (None, 0)
+    other = course.root.parent / "by_nbgrader"
+    shutil.copytree(course.root, other / "course")
+    (other / "home").mkdir()
+    theirs = SmallClass.__new__(SmallClass)  # the folder is there already
+    theirs.root, theirs.home = other / "course", other / "home"
+    theirs.nbgrader("autograde", ASSIGNMENT, "--student", "late", "--force")
+    assert theirs.grades()["late"]["penalty"] == told["late"]["penalty"]
+    assert theirs.grades()["late"]["score"] == told["late"]["score"]
+
+
+def test_graded_notebooks_are_valid_and_bear_the_marks(course, run):
+    import nbformat
+
+    for student in ("right", "late", "wrong", "evil", "blank", "broken"):
+        text = (course.root / "autograded" / student / ASSIGNMENT / f"{LAB}.ipynb").read_text()
+        notebook = nbformat.reads(text, as_version=4)
+        nbformat.validate(notebook)
+        marks = {
+            cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader
+            for cell in notebook.cells
+            if cell.metadata.get("nbgrader")
+        }
+        assert set(marks) == {"who", "who-check", "total", "total-check", "scale", "scale-check", "why"}, student
+        assert marks["total-check"].points == 2
+        assert marks["total-check"].grade
+        assert marks["total-check"].locked
+        assert marks["why"].solution
+    evil = json.loads((course.root / "autograded" / "evil" / ASSIGNMENT / f"{LAB}.ipynb").read_text())
+    shown = ["".join(cell["source"]) for cell in evil["cells"] if cell["cell_type"] == "markdown"]
+    assert not any(re.search(r"<(script|img)", text) for text in shown)
+
+
+def test_feedback_shows_no_hidden_check_and_runs_nothing(course, run):
+    for student in ("right", "wrong", "evil"):
+        page = (course.root / "feedback" / student / ASSIGNMENT / f"{LAB}.html").read_text()
+        assert SECRET_LINE.split(",")[0] not in page
+        assert "hidden 4711" not in page
+        assert "seven" not in page
+        assert "<script>alert" not in page
+        assert not re.search(r"<[^>]*onerror", page)
+        assert "one and two are three" in page, "the visible check is shown"
+    assert "ValueError" in (course.root / "feedback" / "evil" / ASSIGNMENT / f"{LAB}.html").read_text()
+
+
+def structure(page):
+    """What a page has: headings, the table of contents with its scores, comments, graded cells."""
+    from bs4 import BeautifulSoup
+
+    soup = BeautifulSoup(page, "html.parser")
+    toc = [" ".join(item.get_text().split()) for item in soup.select("#toc li, .panel-body li")]
+    return {
+        "title": soup.title.get_text(strip=True),
+        "headings": [tag.get_text(strip=True) for tag in soup.select("h1, h2, h3, h4")],
+        "toc": toc,
+        "cells": len(soup.select("div.nbgrader_cell")),
+    }
+
+
+def test_feedback_has_the_structure_of_nbgraders(course, run):
+    path = course.root / "feedback" / "wrong" / ASSIGNMENT / f"{LAB}.html"
+    ours = structure(path.read_text())
+    course.nbgrader("generate_feedback", ASSIGNMENT, "--student", "wrong", "--force")
+    assert structure(path.read_text()) == ours
+    assert ours["cells"] == 7
+    assert any("3.0 / 9.0" in text or "3.0/9.0" in text for text in [*ours["headings"], *ours["toc"]])
+
+
+def test_nbgraders_own_commands_go_on(course, run):
+    course.nbgrader("db", "student", "list")
+    course.nbgrader("export", "--to", "grades.csv")
+    with (course.root / "grades.csv").open() as file:
+        rows = {row["student_id"]: row for row in csv.DictReader(file)}
+    assert float(rows["wrong"]["raw_score"]) == 3
+    assert float(rows["late"]["late_submission_penalty"]) == 1.5
+
+
+def test_what_a_person_gave_stays_and_is_flagged(course, run):
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{course.root / 'gradebook.db'}") as gradebook:
+        for name, points in (("why", 2.5), ("total-check", 1.0)):
+            grade = gradebook.find_grade(name, LAB, ASSIGNMENT, "wrong")
+            grade.manual_score, grade.needs_manual_grade = points, False
+        gradebook.find_comment("total", LAB, ASSIGNMENT, "wrong").manual_comment = "Nearly."
+        gradebook.db.commit()
+    grade_assignment(open_course(course.root), ASSIGNMENT, Options(again=True, students=("wrong",)))
+    told = course.grades()["wrong"]
+    assert told["grades"]["why"] == (0, 2.5, True)
+    assert told["grades"]["total-check"] == (0, 1.0, True)
+    assert told["comments"]["total"][1] == "Nearly."
+    assert told["score"] == 3 + 2.5 + 1
+
+
+def test_a_rerun_does_nothing_and_a_change_only_what_changed(course, run):
+    before = course.grades()
+    again = grade_assignment(open_course(course.root), ASSIGNMENT, Options())
+    assert all(result.done_before for result in again.results)
+    assert again.level == run.level
+    assert course.grades() == before
+    path = course.root / "submitted" / "blank" / ASSIGNMENT / f"{LAB}.ipynb"
+    path.write_text((course.root / "submitted" / "right" / ASSIGNMENT / f"{LAB}.ipynb").read_text())
+    third = grade_assignment(open_course(course.root), ASSIGNMENT, Options())
+    assert [result.student for result in third.fresh] == ["blank"]
+    assert course.grades()["blank"]["score"] == 5
+
+
+def test_a_stranger_and_an_unknown_assignment_are_told(course, run):
+    opened = open_course(course.root)
+    with pytest.raises(ValueError, match="nobody_known has handed in nothing for week1; those who have: "):
+        grade_assignment(opened, ASSIGNMENT, Options(students=("nobody_known",)))
+    with pytest.raises(ValueError, match=r"knows no assignment 'week9' \(it knows: week1\)"):
+        grade_assignment(opened, "week9", Options())
+
+
+def test_the_exercises_of_a_class(run):
+    labs = run.results[0].labs
+    found = {exercise.name: exercise for exercise in exercises_of(labs, run.results)}
+    assert set(found) == {"total", "scale", "why"}
+    total = found["total"]
+    assert total.title == "The exercise total"
+    assert (total.points, total.full, len(total.scores)) == (2, 2, 5), "the broken file is not counted"
+    assert total.reasons[0].students
+    assert {student for reason in total.reasons for student in reason.students} == {"wrong", "evil", "blank"}
+    assert sorted(found["why"].waiting) == ["evil", "right"]
+
+
+def test_the_class_report_needs_nothing_and_runs_nothing(run, tmp_path):
+    from bs4 import BeautifulSoup
+
+    page = write_class_report(tmp_path / "class.html", run).read_text(encoding="utf-8")
+    soup = BeautifulSoup(page, "html.parser")
+    assert not soup.select("script, link, iframe, img, object")
+    assert not [tag for tag in soup(True) if any(name.startswith("on") for name in tag.attrs)]
+    pictures = soup.select("svg")
+    assert len(pictures) == 3
+    assert all(picture["role"] == "img" and "students" in picture["aria-label"] for picture in pictures)
+    assert "The exercise total: of 5 students 3 got no points, 2 got all points (of 2)." in page
+    assert [tag.get_text() for tag in soup.select("#exercises code")] == ["total", "scale"], "the hardest first"
+    text = soup.get_text(" ")
+    assert "broken" in soup.select_one("#failures").get_text()
+    assert EVIL not in page
+    assert "<script>alert(1)" in text, "it is there as text"
+    assert "bubblewrap" in text or "landlock" in text
+    assert "1024 MiB" in text
+    assert "evil" in soup.select_one("#waiting").get_text()

@@ -1,0 +1,85 @@
+"""Graded notebooks, comments and sandboxes hold nothing of a submission that could harm who reads them."""
+
+import base64
+import json
+import sys
+
+import pytest
+
+from rooflab.grading.examine import _worth
+from rooflab.grading.gradebook import readable
+from rooflab.grading.graded import graded_notebook, without_html
+from rooflab.grading.lab import LabCell, LabNotebook
+from rooflab.grading.outcome import Outcome
+from rooflab.grading.plainnotebook import NotebookError, cells_of
+from rooflab.grading.sandbox.places import places
+
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+
+
+def text(source, **more):
+    return {"cell_type": "markdown", "metadata": {"nbgrader": {"grade_id": "why"}}, "source": source, **more}
+
+
+def graded(*cells):
+    lab = LabNotebook("lab", (LabCell("written", "", "", "why", 1.0, cell_type="markdown"),))
+    return json.loads(graded_notebook(lab, cells_of(json.dumps({"cells": cells}).encode()), Outcome("lab")))["cells"]
+
+
+def test_pictures_in_answers_stay_and_others_are_not_asked_for():
+    kept = {"a.png": {"image/png": PICTURE}, "b.html": {"text/html": "<script>"}}
+    [cell] = graded(text("![](attachment:a.png) ![](attachment:b.html) ![](attachment:c.png)", attachments=kept))
+    assert cell["attachments"] == {"a.png": {"image/png": PICTURE}}
+    assert "".join(cell["source"]) == "![](attachment:a.png) ![](no-attachment:b.html) ![](no-attachment:c.png)"
+
+
+LINKS = [
+    "[x](javascript:f())", r"[x](JavaScript\:f())", "[x](java&#115;cript:f())", "[x](java&amp;#115;cript:f())",
+    "[x](javascript&colon;f())", "[x]: vbscript:f", "<a href=x>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", LINKS)
+def test_links_that_run_code_do_not(source):
+    pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    from nbconvert.filters import markdown2html
+
+    page = markdown2html(without_html(f"{source}\n\n[x]"))
+    assert "href" not in page or "script:" not in page.lower()
+    assert "<a href=x" not in page
+
+
+def test_comments_are_text_that_a_database_takes():
+    assert readable("half \ud800, nothing \0").encode("utf-8")
+    assert "\0" not in readable("\0")
+
+
+@pytest.mark.parametrize(("value", "score"), [(None, 4.0), ("text", 4.0), (True, 4.0), (3, 3.0), (0.0, 0.0)])
+def test_points_that_a_check_gives(value, score):
+    assert _worth(value, 4.0)[0] == score
+
+
+@pytest.mark.parametrize("value", [False, -1, 5, float("nan"), complex(1), object()])
+def test_points_that_only_a_person_can_give(value):
+    assert _worth(value, 4.0)[0] is None
+
+
+def test_an_array_is_not_all_points():
+    np = pytest.importorskip("numpy", reason="numpy is not installed")
+    assert _worth(np.zeros(3), 4.0)[0] is None
+    assert _worth(np.int64(2), 4.0) == (2.0, "This check gave 2 of 4 points.")
+
+
+def test_a_file_of_millions_of_parts_is_refused_before_it_is_read():
+    with pytest.raises(NotebookError, match="millions of parts"):
+        cells_of(b"[" * 3_000_001)
+
+
+def test_no_folder_that_holds_the_course_is_shown(tmp_path, monkeypatch):
+    (tmp_path / "classes" / "course").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "classes")])
+    assert str(tmp_path / "classes") in places().read
+    found = places(hidden=[tmp_path / "classes" / "course"])
+    assert str(tmp_path / "classes") not in (*found.read, *found.search)

@@ -1,0 +1,325 @@
+"""Functions and objects of another process, as checks see them; here that process is not in a sandbox."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rooflab.grading.lab import LabCell, LabNotebook
+from rooflab.grading.rebuild import Step
+from rooflab.grading.remote import RemoteFunction, RemoteObject, StudentError, Unsupported, identity, raised
+from rooflab.grading.session import Session, Times
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+SERVE = "import sys; from rooflab.grading.guest import serve; serve(int(sys.argv[1]), {})"
+
+
+class Processes:
+    """A provider of processes that are not held: only for code of this test."""
+
+    def __init__(self):
+        self.process, self.started = None, 0
+
+    def start(self, what):
+        mine, theirs = socket.socketpair()
+        with theirs:
+            env = {**os.environ, "PYTHONPATH": str(SHARED), "PYTHONWARNINGS": "ignore"}
+            command = [sys.executable, "-c", SERVE, str(theirs.fileno())]
+            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, stderr=subprocess.DEVNULL)
+        self.started += 1
+        return mine
+
+    def end(self, what, reason):
+        self.process.kill()
+        self.process.wait()
+        return "It ended."
+
+
+@pytest.fixture
+def processes():
+    made = Processes()
+    yield made
+    if made.process is not None:
+        made.end("", "")
+
+
+def session_with(processes, source, *names, **times):
+    session = Session(processes, Times(**{"call_s": 20.0, "total_s": 120.0, **times}))
+    ran = session.run(Step("solution", source))
+    return session, ran, session.values(names)
+
+
+SOURCE = """
+import numpy as np
+answer = [1, 2.5, ("x", None)]
+def double(x, by=2):
+    print("seen")
+    return x * by
+def fails(kind):
+    if kind == "value": raise ValueError("no", 1)
+    if kind == "key": raise KeyError("a key")
+    if kind == "own":
+        class Mine(LookupError): pass
+        raise Mine("mine")
+    if kind == "exit": raise SystemExit(3)
+    if kind == "unicode": b"\\xff".decode()
+    raise NotImplementedError
+def in_place(a, l, d):
+    a[0] = 9; l.append(1); d["new"] = [2]
+def apply(f, x):
+    return f(x) + f(x + 1)
+def bad_callback(f):
+    try: f(1)
+    except ZeroDivisionError as error: return str(error)
+class Stack:
+    def __init__(self): self.items = []
+    def push(self, x): self.items.append(x); return self
+    def __len__(self): return len(self.items)
+    def __iter__(self): return iter(self.items)
+    def __getitem__(self, i): return self.items[i]
+class Always:
+    def __eq__(self, other): return True
+    def __bool__(self): return True
+    def __float__(self): return 1.0
+def adder(n): return lambda x: x + n
+def always(): return Always()
+"""
+
+
+def test_functions_and_data_of_another_process(processes):
+    session, ran, names = session_with(
+        processes, SOURCE, "answer", "double", "in_place", "apply", "nothing", "bad_callback"
+    )
+    assert ran.error is None
+    assert set(names) == {"answer", "double", "in_place", "apply", "bad_callback"}
+    assert names["answer"] == [1, 2.5, ("x", None)]
+    shown = []
+    session.show = shown.append
+    assert names["double"](21) == 42
+    assert names["double"]("ab", by=3) == "ababab"
+    assert np.array_equal(names["double"](np.arange(3.0)), [0.0, 2.0, 4.0])
+    assert shown == ["seen\n"] * 3
+    array, given, named = np.zeros(2), [0], {"old": 1}
+    names["in_place"](array, given, named)
+    assert (array.tolist(), given, named) == ([9.0, 0.0], [0, 1], {"old": 1, "new": [2]})
+    assert names["apply"](lambda x: 10 * x, 1) == 30
+    assert "division by zero" in names["bad_callback"](lambda x: x / 0)
+    session.close()
+
+
+def test_errors_come_as_built_in_ones(processes):
+    session, _, names = session_with(processes, SOURCE, "fails")
+    fails = names["fails"]
+    for kind, error, message in (
+        ("value", ValueError, "no"),
+        ("key", KeyError, "a key"),
+        ("own", LookupError, "mine"),
+        ("exit", RuntimeError, "SystemExit"),
+        ("unicode", RuntimeError, "UnicodeDecodeError"),
+        ("", NotImplementedError, None),
+    ):
+        with pytest.raises(error, match=message) as caught:
+            fails(kind)
+        assert type(caught.value) is error
+    with pytest.raises(ValueError, match="no") as caught:
+        fails("value")
+    assert any("raise ValueError" in note for note in caught.value.__notes__)
+    session.close()
+
+
+def test_objects_can_be_used_and_are_equal_to_nothing(processes):
+    session, _, names = session_with(processes, SOURCE, "Stack", "adder", "always")
+    stack = names["Stack"]()
+    stack.push(3).push("x")
+    assert len(stack) == 2
+    assert list(stack) == [3, "x"]
+    assert stack[0] == 3
+    assert stack.items == [3, "x"]
+    assert names["adder"](3)(4) == 7
+    with pytest.raises(AttributeError):
+        stack._private  # noqa: B018
+    thing = names["always"]()
+    assert isinstance(thing, RemoteObject)
+    for use in (lambda: thing == 1, lambda: thing == 1, lambda: bool(thing), lambda: thing != 2):
+        with pytest.raises(Unsupported):
+            use()
+    with pytest.raises(TypeError):
+        float(thing)
+    session.close()
+
+
+def test_what_cannot_be_handed_over_is_said(processes):
+    session, _, names = session_with(processes, SOURCE, "double")
+    with pytest.raises(Unsupported, match="hands over an object"):
+        names["double"](object())
+    assert names["double"](1) == 2
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("while True: pass", "longer than the 2 s"),
+        ("import os; os._exit(0)", "ended"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended"),
+        ("return [object() for _ in range(20_000)]", "cannot cross"),
+        ("x = []\n    for _ in range(100): x = [x]\n    return x", "deep"),
+        ("return iter(lambda: 1, 2) if False else (i for i in [1])", None),
+    ],
+)
+def test_a_function_that_is_no_answer_costs_only_itself(processes, body, says):
+    source = f"state = [1]\ndef f():\n    {body}\ndef g(): return state"
+    session, _, names = session_with(processes, source, "f", "g", call_s=2.0)
+    if says is None:
+        assert isinstance(names["f"](), RemoteObject)
+    else:
+        with pytest.raises((Exception, StudentError), match=says):
+            names["f"]()
+    again = session.values(["g"])["g"]
+    assert again() == [1]
+    session.close()
+
+
+def test_a_cell_that_hangs_is_not_run_again(processes):
+    session, ran, _ = session_with(processes, "while True: pass", call_s=1.0)
+    assert "longer than the 1 s" in ran.error["message"]
+    assert session.run(Step("solution", "x = 1")).error is None
+    assert session.values(["x"]) == {"x": 1}
+    assert processes.started == 2
+    session.close()
+
+
+def test_functions_of_a_process_that_has_ended_are_no_longer_asked(processes):
+    session, _, names = session_with(processes, "import os\ndef f(): os._exit(1)\ndef g(): return 1", "f", "g")
+    with pytest.raises(StudentError):
+        names["f"]()
+    session.values(["g"])
+    with pytest.raises(StudentError, match="fresh one"):
+        names["g"]()
+    session.close()
+
+
+def test_everything_together_has_an_end(processes):
+    session, _, names = session_with(processes, "import time\ndef f(): time.sleep(0.4)", "f", total_s=2.0)
+    with pytest.raises(StudentError, match="everything"):  # noqa: PT012
+        for _ in range(20):
+            names["f"]()
+    with pytest.raises(StudentError, match="everything together"):
+        session.values(["f"])
+
+
+def test_outputs_of_a_cell_are_text_and_pictures(processes):
+    source = (
+        "print('seen'); import sys; print('err', file=sys.stderr)\n"
+        "from IPython.display import HTML, display\ndisplay(HTML('<b>x</b>'))\n1 + 1"
+    )
+    session, ran, _ = session_with(processes, source)
+    assert ran.error is None
+    assert ran.outputs[0]["text"] == "seen\n2\n"
+    from rooflab.grading.outputs import of_student
+
+    shown = list(of_student(ran))
+    assert "<b>" not in str(shown)
+    assert any(output.get("data", {}).get("text/plain") for output in shown)
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        5,
+        {},
+        {"builtin": "eval"},
+        {"builtin": "SystemExit"},
+        {"builtin": "__import__", "lines": 7},
+        {"builtin": "ValueError", "message": {"a": 1}, "lines": [1, None, "x" * 1000]},
+    ],
+)
+def test_a_forged_error_is_an_exception_all_the_same(told):
+    assert isinstance(raised(told), Exception | StudentError)
+
+
+def test_a_check_that_compares_a_function_waits_for_a_person():
+    function = RemoteFunction(None, 0, 1, "function")
+    with pytest.raises(Unsupported):
+        _ = function == function
+    assert LabNotebook("x", (LabCell("check", "", "", "c", 1.0),)).checks[0].points == 1.0
+
+
+DEEP = []
+for _ in range(100):
+    DEEP = [DEEP]
+MENDED = f"""
+deep = {DEEP!r}
+fine = 5
+def stops(): raise StopIteration
+def numbers(n): yield from range(n)
+class Items:
+    def __getitem__(self, n): return ("a", "b")[n]
+    def method(self): return 1
+items = Items()
+def hand_over(f): return f(lambda x: x + 1)
+def fails_in(f):
+    try: f(0)
+    except ZeroDivisionError as error: return type(error).__name__ + ": " + str(error)
+def sort(values): values.sort(); return values[0]
+def sort_in_place(values): values.sort()
+"""
+
+
+def test_what_ends_iterators_does_not_end_those_of_a_check(processes):
+    session, _, names = session_with(processes, MENDED, "stops", "numbers", "items")
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        names["stops"]()
+    assert list(names["numbers"](3)) == [0, 1, 2]
+    assert list(names["items"]) == ["a", "b"]  # of a class that has items only
+    session.close()
+
+
+def test_a_name_that_cannot_be_sent_does_not_cost_the_others(processes):
+    session, _, names = session_with(processes, MENDED, "deep", "fine", "items")
+    assert "deep" not in names
+    assert names["fine"] == 5
+    session.close()
+
+
+def test_methods_may_be_called_as_often_as_a_check_likes(processes):
+    session, _, names = session_with(processes, MENDED, "items")
+    numbers = {identity(names["items"].method)[0] for _ in range(50)}
+    assert len(numbers) == 1
+    session.close()
+
+
+def test_functions_of_the_grader_may_call_the_student_s_and_fail(processes):
+    session, _, names = session_with(processes, MENDED, "hand_over", "fails_in")
+    assert names["hand_over"](lambda g: g(1) + g(2)) == 5
+    assert names["fails_in"](lambda x: 1 / x) == "ZeroDivisionError: division by zero"
+    session.close()
+
+
+def test_changes_of_arguments_are_noted_and_can_be_withheld(processes):
+    session, _, names = session_with(processes, MENDED, "sort", "sort_in_place")
+    values = [3, 1, 2]
+    names["sort_in_place"](values)
+    assert (values, session.changed) == ([1, 2, 3], False)
+    values = [3, 1, 2]
+    assert names["sort"](values) == 1
+    assert (values, session.changed) == ([1, 2, 3], True)
+    session.withhold, values = True, [3, 1, 2]
+    assert names["sort"](values) == 1
+    assert values == [3, 1, 2]
+    session.close()
+
+
+def test_what_a_check_may_not_ask_of_an_object_waits_for_a_person():
+    made = RemoteObject(None, 0, 1, "Account")
+    for ask in (lambda: made < 1, lambda: made >= 1, lambda: isinstance(1, made), lambda: issubclass(int, made)):
+        with pytest.raises(Unsupported):
+            ask()
+    assert not issubclass(Unsupported, Exception)  # no check that expects some error takes it for one
+    assert not issubclass(StudentError, Exception)

@@ -1,0 +1,78 @@
+"""A slot: what its examiner learns, what it leaves behind, and how it is abandoned."""
+
+import sys
+import threading
+import time
+
+import pytest
+
+from rooflab.grading.lab import LabCell, LabNotebook
+from rooflab.grading.plainnotebook import Cell
+from rooflab.grading.rebuild import rebuild
+from rooflab.grading.sandbox import Limits
+from rooflab.grading.slot import Slot
+
+from ..package.processes import wait_for
+from .processtree import all_gone, descendants
+
+pytestmark = [
+    pytest.mark.xdist_group("grading"),
+    pytest.mark.skipif(sys.platform != "linux", reason="submissions are graded on Linux only"),
+]
+
+# Gives a point when the module was there before; the import is hidden from who reads the lab's imports.
+CHECK = """import sys
+
+known = "colorsys" in sys.modules and "wave" in sys.modules
+__import__("colorsys"), __import__("wave")
+assert f() == 1
+float(known)"""
+
+
+def lab(check):
+    return LabNotebook("lab", (
+        LabCell("solution", "", "", "f", binds=("f",)),
+        LabCell("check", check, check, "f-1", 1.0),
+    ))  # fmt: skip
+
+
+def plan(told, source="def f():\n    return 1"):
+    return rebuild(told, [Cell("code", source, grade_id="f")])
+
+
+def test_what_a_check_had_to_load_is_loaded_before_the_next_submission(tmp_path):
+    told = lab(CHECK)
+    with Slot(told, Limits(), private=tmp_path) as slot:
+        scores = [slot.examine(plan(told), "secret").score for _ in range(3)]
+    assert scores == [0.0, 1.0, 1.0]
+
+
+def test_nothing_is_left_when_it_is_closed(tmp_path):
+    import os
+
+    told = lab("assert f() == 1")
+    before = descendants(os.getpid())
+    with Slot(told, Limits(), private=tmp_path) as slot:
+        assert slot.examine(plan(told), "secret").score == 1
+        seen = {pid: begun for pid, begun in descendants(os.getpid()).items() if pid not in before}
+        assert len(seen) >= 3
+    assert all_gone(seen, 5) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slot_that_is_abandoned_returns_at_once_and_says_that_the_grader_failed(tmp_path):
+    told = lab("assert f() == 1")
+    with Slot(told, Limits(), private=tmp_path) as slot:
+        assert slot.examine(plan(told), "secret").score == 1
+        found = []
+        hanging = plan(told, "def f():\n    while True:\n        pass")
+        thread = threading.Thread(target=lambda: found.append(slot.examine(hanging, "secret")))
+        thread.start()
+        time.sleep(0.5)
+        begun = time.monotonic()
+        slot.abandon()
+        wait_for(lambda: found, 8)
+        thread.join()
+        assert time.monotonic() - begun < slot.limits.call_s
+        assert found[0].lost
+        assert slot.examine(plan(told), "secret").score == 1, "the slot works again"

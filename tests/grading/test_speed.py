@@ -1,0 +1,50 @@
+"""Shares of the roof from times that a test makes up; a real GPU has tests of its own."""
+
+import pytest
+
+from rooflab import speed
+
+
+def times(own, null=1e-3, copy=1.1e-3, **more):
+    return {"own": own, "null": [null] * len(own), "copy": [copy] * len(own), **more}
+
+
+def test_what_the_protocol_takes_is_subtracted():
+    found = speed._speed(times([1.2e-3] * 20))
+    assert found.ratio == pytest.approx(0.5)
+    assert found.seconds == pytest.approx(0.2e-3)
+    assert found.bound_s == pytest.approx(0.1e-3)
+
+
+def test_the_slower_ceiling_is_the_roof():
+    found = speed._speed(times([1.4e-3] * 20, product=[1.3e-3] * 20))
+    assert found.ratio == pytest.approx(0.75)
+
+
+def test_noise_is_no_gift():
+    with pytest.raises(speed.Unsteady):
+        speed._speed(times([0.9e-3, 1.9e-3] * 10))
+
+
+def test_what_is_faster_than_the_device_is_refused():
+    with pytest.raises(speed.TooFast, match="at the least"):
+        speed._speed(times([1.05e-3] * 20))
+
+
+def test_points_go_by_the_favourable_end_of_the_band():
+    found = speed.Speed(0.79, 0.77, 0.81, 1e-3, 1e-3, 20)
+    assert [found.points({0.5: 1, 0.8: 2, 0.9: 3}), found.points({0.9: 3})] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("function", "says"), [(lambda x: x * 1.01, "are wrong"), (lambda x: x[:-1], "expected results of the shapes")]
+)
+def test_every_timed_result_is_verified(function, says):
+    pytest.importorskip("torch", reason="needs torch")
+    from rooflab import costs
+    from rooflab.grading.timed import normal
+
+    with pytest.raises(AssertionError, match=says):
+        speed.against_roof(
+            function, [normal((64, 64))], reference=lambda x: x, work=costs.elementwise(4096), calls=2, device="cpu"
+        )

@@ -1,0 +1,70 @@
+"""The digest and the inputs of a timed call, on the CPU and, interpreted, as on a GPU."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+from rooflab.grading.timed import Timed, digest_of, integers, normal, plain, recipes_of, uniform  # noqa: E402
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def test_the_kernel_gives_the_same_digest():
+    pytest.importorskip("triton", reason="needs Triton")
+    code = (
+        "import torch; from rooflab.grading import timed\n"
+        "for n in (1, 4096, 10_001):\n"
+        "    words = torch.randint(-2**31, 2**31, (n,), dtype=torch.int32); total = torch.zeros(1, dtype=torch.int64)\n"
+        "    timed.hash_kernel()[(-(-n // 4096),)](words, total, n, 77, 4096)\n"
+        "    assert int(total) % 2**64 == timed._sum(words, 77), n\n"
+        "print('same')"
+    )
+    env = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(SHARED)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "same\n", done.stderr[-2000:]
+
+
+def test_recipes_are_the_same_after_a_journey():
+    recipes = [normal((2, 3), "bf16"), uniform((4,), low=-1, high=2), integers((5,), 0, 10)]
+    assert recipes_of(plain(recipes)) == recipes
+
+
+def test_the_same_seed_gives_the_same_inputs_and_another_one_others():
+    one, other = (Timed([normal((64,)), integers((8,), 0, 1000)], "cpu") for _ in range(2))
+    digests = [timed.go(lambda x, i: (x + 1, i), seed, 5) for timed, seed in ((one, 1), (other, 1), (one, 2))]
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.clone().index_fill_(0, torch.tensor([3]), 9.0),
+        lambda x: x.flip(0),
+        lambda x: x[:-1],
+        lambda x: torch.nextafter(x, torch.tensor(9.0)),
+    ],
+)
+def test_a_digest_sees_every_change(change):
+    x = torch.randn(101)
+    assert digest_of([x], 1) == digest_of([x.clone()], 1)
+    assert digest_of([x], 1) != digest_of([change(x)], 1)
+    assert digest_of([x], 1) != digest_of([x], 2)
+    assert digest_of([x, x], 1) != digest_of([x], 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.float64, torch.uint8])
+def test_results_of_any_format_have_a_digest(dtype):
+    x = torch.arange(7).to(dtype)
+    assert digest_of([x], 3) == digest_of([x.clone()], 3)
+
+
+def test_results_are_fetched_as_their_bytes():
+    timed = Timed([normal((3,))], "cpu")
+    timed.go(lambda x: x.double(), 1, 1)
+    [raw] = timed.fetch()
+    assert raw.nbytes == 24
