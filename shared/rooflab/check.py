@@ -105,7 +105,7 @@ def passed(name: str) -> None:
 def draw() -> random.Random:
     """Return a source of random numbers for a hidden check: fresh ones, or those that the grader's secret seed gives.
 
-    With a seed, a class is graded again with the same draws, and every student gets the same.
+    With a seed, a submission is graded again with the same draws; another submission gets others.
 
     >>> sow(7)
     >>> first, second = draw().random(), draw().random()

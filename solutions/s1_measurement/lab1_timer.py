@@ -187,7 +187,6 @@ with check.exercise("time_call"):
     )  # fmt: skip
 
 # %% hidden="time_call" points=1
-import random
 from copy import deepcopy
 
 from rooflab.simulate import FakeMachine
@@ -208,7 +207,7 @@ def _batches(settings, min_s):
         calls *= 2
 
 
-draw = random.Random()
+draw = check.draw()
 for min_s in (0.0, 0.7e-3, 3e-3):
     fresh = {
         "kernels": {"work": draw.randrange(20_000, 90_000)}, "launch_ns": draw.randrange(3_000, 9_000),
@@ -220,7 +219,7 @@ for min_s in (0.0, 0.7e-3, 3e-3):
                 hint=f"Noise and drift belong to the answer; the settings do not hold it: {fresh}")  # fmt: skip
 
 # %% hidden="time_call" points=1
-draw = random.Random()
+draw = check.draw()
 short = {"kernels": {"work": draw.randrange(500, 1500)}, "launch_ns": draw.randrange(4_000, 6_000), "wait_ns": 9_000}
 check.close(time_call(deepcopy(short), 2e-3), short["launch_ns"] / 1e9, rtol=0.05, unit="s", what="launches bind",
             hint=f"Kernels shorter than their launch run as fast as they are launched: {short}")  # fmt: skip
@@ -324,7 +323,6 @@ with check.exercise("warmup_length"):
                 hint="No three samples in a row are near, so all seven have to go.")  # fmt: skip
 
 # %% hidden="warmup_length" points=1
-import random
 from statistics import median as _median
 
 
@@ -337,7 +335,7 @@ def _joins(times_s, tolerance, run):
     return len(times_s)
 
 
-draw = random.Random()
+draw = check.draw()
 for slow, lucky in ((4, True), (9, True), (0, False), (19, False), (draw.randrange(1, 12), False)):
     times = [draw.uniform(1.3, 4.0) for _ in range(slow)] + [draw.uniform(0.97, 1.05) for _ in range(20)]
     if lucky:
@@ -352,7 +350,7 @@ for rise in (0.01, 0.02, 0.03):
                 hint=f"Near means near from both sides: {times}")  # fmt: skip
 
 # %% hidden="warmup_length" points=1
-draw = random.Random()
+draw = check.draw()
 for tolerance, run in ((0.02, 3), (0.3, 2), (0.05, 6), (0.1, 1)):
     times = [1 + 3 * draw.random() * 0.8**i + draw.uniform(0, 0.06) for i in range(draw.randrange(30, 40))]
     check.equal(warmup_length(list(times), tolerance, run), _joins(times, tolerance, run),
@@ -438,7 +436,6 @@ with check.exercise("summarize"):
     check.equal(found["steady"], False, what="steady", hint="A spread above 0.1 is a warning.")
 
 # %% hidden="summarize" points=2
-import random
 
 
 def _percentile(times_s, share):
@@ -448,7 +445,7 @@ def _percentile(times_s, share):
     return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
-draw = random.Random()
+draw = check.draw()
 for count, noise in ((1, 0.5), (2, 0.5), (9, 0.02), (10, 1.0), (37, 0.04), (200, 0.3)):
     times = [1e-4 * (1 + noise * draw.random() ** 2) for _ in range(count)]
     times[count // 2] *= 10 if count > 2 else 1
@@ -576,7 +573,6 @@ with check.exercise("settle"):
                 hint="Compute the ranks anew for every n, and stop at the first n that is narrow enough.")  # fmt: skip
 
 # %% hidden="settle" points=2
-import random
 from copy import deepcopy
 from math import ceil, floor, sqrt
 from statistics import median as _median
@@ -601,7 +597,7 @@ def _settled(settings, width, cap):
     return [n, narrow], [low, _median(ordered), high]
 
 
-draw = random.Random()
+draw = check.draw()
 for jitter, width in ((0.1, 0.02), (0.3, 0.05), (0.3, 0.1), (0.02, 0.05), (0.5, 0.002)):
     cap = 150
     fresh = {
@@ -616,7 +612,7 @@ for jitter, width in ((0.1, 0.02), (0.3, 0.05), (0.3, 0.1), (0.02, 0.05), (0.5, 
                 hint=f"Median and interval are those of all timed samples, the slow ones too: {fresh}")  # fmt: skip
 
 # %% hidden="settle" points=1
-draw = random.Random()
+draw = check.draw()
 for cap in (6, 13, draw.randrange(40, 90)):
     fresh = {
         "kernels": {"work": draw.randrange(50_000, 200_000)}, "seed": draw.randrange(10**6), "jitter": 0.8,
@@ -747,7 +743,6 @@ with check.exercise("compare"):
                 hint="Interleave, and change who goes first: else the heat is charged to one of the two.")  # fmt: skip
 
 # %% hidden="compare" points=1
-import random
 from copy import deepcopy
 
 from rooflab.simulate import FakeMachine
@@ -769,7 +764,7 @@ def _rounds(settings, rounds):
     return [low + part * (high - low) for part, low, high in pairs]
 
 
-draw = random.Random()
+draw = check.draw()
 for rounds, lead in ((1, 0.9), (2, 1.2), (15, 0.97), (30, 1.04), (41, 1.0)):
     fast = draw.randrange(60_000, 120_000)
     fresh = {
@@ -782,7 +777,7 @@ for rounds, lead in ((1, 0.9), (2, 1.2), (15, 0.97), (30, 1.04), (41, 1.0)):
                 hint=f"One machine; a first in even rounds, b in odd; a ratio each round: {fresh}")  # fmt: skip
 
 # %% hidden="compare" points=1
-draw = random.Random()
+draw = check.draw()
 for lead, faster in ((1.02, "b"), (0.98, "a"), (1.0, "neither")):
     fresh = {
         "kernels": {"a": round(100_000 * lead), "b": 100_000}, "drift_per_call": 6e-3, "jitter": 0.01,
@@ -914,7 +909,6 @@ with check.exercise("bandwidth"):
                 hint="No number of buffers makes this rate possible: return the last one, and say so.")  # fmt: skip
 
 # %% hidden="bandwidth" points=1
-import random
 from copy import deepcopy
 from statistics import median as _median
 
@@ -949,7 +943,7 @@ def _memory(draw, fits):
     return settings, nbytes
 
 
-draw = random.Random()
+draw = check.draw()
 for fits, limit in ((1, 1e12), (2, 1e12), (4, 1e12), (2, 5e11)):
     fresh, nbytes = _memory(draw, fits)
     rates, rest = _sweep(fresh, nbytes, limit)
@@ -963,7 +957,7 @@ for fits, limit in ((1, 1e12), (2, 1e12), (4, 1e12), (2, 5e11)):
     )
 
 # %% hidden="bandwidth" points=2
-draw = random.Random()
+draw = check.draw()
 fresh, nbytes = _memory(draw, 1)
 tight = {**fresh, "memory_bytes_per_ns": 1000, "cache_bytes_per_ns": 8000, "jitter": 0.01, "hiccup_every": 0}
 for settings, limit, hint in (

@@ -37,7 +37,7 @@ __all__ = ["examine", "seed_of"]
 
 
 def seed_of(secret: str, lab: str, cell: str) -> int:
-    """Return the seed of a check: the same for all students of a run, and known to nobody who lacks the secret."""
+    """Return the seed of a check: the same whenever a submission is graded with the same secret, which nobody has."""
     return int.from_bytes(hashlib.sha256(f"{secret}/{lab}/{cell}".encode()).digest()[:8], "big")
 
 
@@ -64,8 +64,6 @@ class _Examiner:
         ran = self.session.run(step)
         if ran.error is not None and step.kind == "solution":
             self.failed[step.name] = ran
-        if step.kind == "solution":
-            self.known.update(self.lab.cell(step.name).binds)
         if step.index >= 0:
             self.outputs[str(step.index)] = tuple(self.kept(of_student(ran)))
 
@@ -80,8 +78,10 @@ class _Examiner:
             yield output
 
     def check(self, cell: LabCell) -> None:
-        stopped = self.bind()
         until = self.lab.cells.index(cell)
+        for own in self.lab.cells[:until]:  # also of answers that stand in a cell of the student's own
+            self.known.update(own.binds)
+        stopped = self.bind()
         for own in self.lab.cells[self.place : until]:
             if own.kind in ("setup", "locked"):
                 self.run(own.source)

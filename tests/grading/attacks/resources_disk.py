@@ -18,4 +18,4 @@ def middle(times_s):
 }
 SOLVED = True
 WORTH = 18
-TELLS = "disk|took longer|memory|File"
+TELLS = "disk|took longer|memory|File|files held"
