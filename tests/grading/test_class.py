@@ -241,6 +241,21 @@ def test_a_stranger_and_an_unknown_assignment_are_told(course, run):
         grade_assignment(opened, "week9", Options())
 
 
+def test_a_machine_that_holds_no_student_code_stops_the_class_with_a_sentence(course, run, monkeypatch):
+    from rooflab.grading import grade
+    from rooflab.grading.sandbox import SandboxUnavailable
+
+    def nowhere(pool, function, tasks, ahead):
+        for key, _ in tasks:
+            yield key, None, SandboxUnavailable("Student code cannot be held on this machine: install bubblewrap.")
+
+    before = course.grades()
+    monkeypatch.setattr(grade, "run_all", nowhere)
+    with pytest.raises(ValueError, match=r"cannot be held on this machine: install bubblewrap\.$"):
+        grade_assignment(open_course(course.root), ASSIGNMENT, Options(again=True))
+    assert course.grades() == before
+
+
 def test_the_exercises_of_a_class(run):
     labs = run.results[0].labs
     found = {exercise.name: exercise for exercise in exercises_of(labs, run.results)}

@@ -175,7 +175,7 @@ class _Run:
     def failed(self, name: str, error: BaseException) -> Outcome:
         """What is told of a task that its executor gave up."""
         if isinstance(error, SandboxUnavailable) and self.options.executor == "local":
-            raise error  # nobody can be graded here
+            raise ValueError(str(error)) from error  # nobody can be graded here
         why = f"The grader itself failed on this submission ({type(error).__name__}: {error}); a person has to look."
         if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
             why = (
