@@ -435,9 +435,8 @@ with check.exercise("summarize"):
                 hint="The mean of all samples, outliers included: whoever runs the code pays for them.")  # fmt: skip
     check.equal(found["steady"], False, what="steady", hint="A spread above 0.1 is a warning.")
 
+
 # %% hidden="summarize" points=2
-
-
 def _percentile(times_s, share):
     ordered, position = sorted(times_s), share * (len(times_s) - 1)
     below = min(int(position + 1e-9), len(ordered) - 1)

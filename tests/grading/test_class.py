@@ -2,8 +2,10 @@
 
 import csv
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -183,6 +185,41 @@ def test_what_a_person_gave_stays_and_is_flagged(course, run):
     assert told["score"] == 3 + 2.5 + 1
 
 
+def test_feedback_follows_points_given_by_hand_and_nothing_runs_again(course, run):
+    from nbgrader.api import Gradebook
+
+    page = course.root / "feedback" / "right" / ASSIGNMENT / f"{LAB}.html"
+    before = page.read_text()
+    with Gradebook(f"sqlite:///{course.root / 'gradebook.db'}") as gradebook:
+        gradebook.find_grade("why", LAB, ASSIGNMENT, "right").manual_score = 3.25
+        gradebook.find_comment("why", LAB, ASSIGNMENT, "right").manual_comment = "Well said."
+        gradebook.db.commit()
+    again = grade_assignment(open_course(course.root), ASSIGNMENT, Options(refresh=True))
+    assert all(result.done_before for result in again.results)
+    assert ("Well said." in before, "Well said." in page.read_text()) == (False, True)
+    assert "8.25" in page.read_text()
+    assert course.grades()["right"]["grades"]["why"] == (None, 3.25, True)
+
+
+def test_nothing_goes_over_the_network(small):
+    """Graded where there is no network but a loopback device, which is up and counts."""
+    if shutil.which("unshare") is None or shutil.which("ip") is None:
+        pytest.skip("needs unshare and ip, of util-linux and iproute2")
+    small.submit("ada")
+    told = small.command("grade", ASSIGNMENT, "--jobs", "1")
+    script = 'ip link set lo up && "$@" && echo && cat /proc/self/net/dev'
+    alone = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c", script, "sh"]
+    told["args"] = [*alone, *told["args"]]
+    done = subprocess.run(**told, capture_output=True, text=True, timeout=300, check=False)
+    if "unshare failed" in done.stderr:
+        pytest.skip(f"no network of its own can be made here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert "5 of 5" in done.stdout
+    devices = [line.split(":") for line in done.stdout.splitlines() if re.match(r"\s*\w+:\s+\d", line)]
+    assert [name.strip() for name, _ in devices] == ["lo"]
+    assert set(devices[0][1].split()) == {"0"}, "bytes and packets"
+
+
 def test_a_rerun_does_nothing_and_a_change_only_what_changed(course, run):
     before = course.grades()
     again = grade_assignment(open_course(course.root), ASSIGNMENT, Options())
@@ -202,6 +239,21 @@ def test_a_stranger_and_an_unknown_assignment_are_told(course, run):
         grade_assignment(opened, ASSIGNMENT, Options(students=("nobody_known",)))
     with pytest.raises(ValueError, match=r"knows no assignment 'week9' \(it knows: week1\)"):
         grade_assignment(opened, "week9", Options())
+
+
+def test_a_machine_that_holds_no_student_code_stops_the_class_with_a_sentence(course, run, monkeypatch):
+    from rooflab.grading import grade
+    from rooflab.grading.sandbox import SandboxUnavailable
+
+    def nowhere(pool, function, tasks, ahead):
+        for key, _ in tasks:
+            yield key, None, SandboxUnavailable("Student code cannot be held on this machine: install bubblewrap.")
+
+    before = course.grades()
+    monkeypatch.setattr(grade, "run_all", nowhere)
+    with pytest.raises(ValueError, match=r"cannot be held on this machine: install bubblewrap\.$"):
+        grade_assignment(open_course(course.root), ASSIGNMENT, Options(again=True))
+    assert course.grades() == before
 
 
 def test_the_exercises_of_a_class(run):

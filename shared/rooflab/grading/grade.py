@@ -175,7 +175,7 @@ class _Run:
     def failed(self, name: str, error: BaseException) -> Outcome:
         """What is told of a task that its executor gave up."""
         if isinstance(error, SandboxUnavailable) and self.options.executor == "local":
-            raise error  # nobody can be graded here
+            raise ValueError(str(error)) from error  # nobody can be graded here
         why = f"The grader itself failed on this submission ({type(error).__name__}: {error}); a person has to look."
         if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
             why = (
@@ -195,19 +195,22 @@ class _Run:
 
     def write(self, result: StudentResult, handed: _Handed, gradebook: Any) -> StudentResult:
         key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
-        if self.journal.recorded(handed.student, key) and not self.options.again:
+        done = self.journal.recorded(handed.student, key) and not self.options.again
+        if done and not self.options.refresh:
             return replace(result, done_before=True)
         pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
-        submission = record(
-            gradebook, self.assignment, handed.student, told, self.timestamp(handed.student), self.names
-        )
+        if done:
+            submission = gradebook.find_submission(self.assignment, handed.student)
+        else:
+            stamp = self.timestamp(handed.student)
+            submission = record(gradebook, self.assignment, handed.student, told, stamp, self.names)
         penalize(gradebook, self.course.app, self.course.db_url, submission)
         if self.options.feedback:
             self.write_feedback(handed.student, submission, pages)
         if not any(outcome.lost for outcome in handed.outcomes.values()):
             self.journal.note_recorded(handed.student, key)
-        return result
+        return replace(result, done_before=done)
 
     def write_graded(self, handed: _Handed, name: str, outcome: Outcome) -> str:
         """Write the graded notebook, and return it."""

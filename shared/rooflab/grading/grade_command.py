@@ -48,6 +48,11 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="TEXT", help="draw the numbers of hidden checks from this secret; it is kept")
     parser.add_argument("--new-seed", action="store_true", help="make a new secret; all are graded again with it")
     parser.add_argument("--again", action="store_true", help="grade all again, also those who are graded already")
+    parser.add_argument(
+        "--feedback",
+        action="store_true",
+        help="write feedback/ once more, after points were given by hand; runs nothing again",
+    )
     parser.add_argument("--no-feedback", action="store_true", help="do not write feedback/")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a report on the class")
 
@@ -64,7 +69,7 @@ def grade(options: argparse.Namespace) -> int:
     jobs = 1 if options.accelerator else options.jobs or os.cpu_count() or 1
     chosen = Options(
         jobs, options.executor, limits, "none" if options.unsafe else options.level, options.seed, options.new_seed,
-        options.again, tuple(options.student), not options.no_feedback, options.accelerator,
+        options.again, tuple(options.student), not options.no_feedback, options.feedback, options.accelerator,
     )  # fmt: skip
     bar: list[Progress] = []
 

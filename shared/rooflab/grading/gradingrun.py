@@ -28,6 +28,7 @@ class Options:
     again: bool = False
     students: tuple[str, ...] = ()
     feedback: bool = True
+    refresh: bool = False  # write what was graded before once more, with the points that a person gave
     accelerator: bool = False
 
 

@@ -102,8 +102,7 @@ def test_a_class_from_handing_out_to_feedback(released, hub, browser):
 
     read = ada.fetch_feedback()
     assert "(Score: 22.0 / 27.0)" in read
-    assert "the median of four" in read, "what a check says is shown, as its code is not"
-    assert "9.0, 11.0" not in read
+    assert not any(secret in read for secret in ("the median of four", "9.0, 11.0")), "of a private check that passed"
     assert "BEGIN HIDDEN TESTS" not in read
     assert not ada.problems + bob.problems + grace.problems
 
