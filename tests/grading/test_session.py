@@ -152,6 +152,23 @@ def test_objects_can_be_used_and_are_equal_to_nothing(processes):
     session.close()
 
 
+def test_formats_and_paths_can_be_handed_over(processes, tmp_path):
+    source = (
+        "import numpy as np\n"
+        "def cast(x, dtype): return np.asarray(x).astype(dtype)\n"
+        "def wanted(): return np.float16\n"
+        "def beside(path): return path.parent / 'x.txt'\n"
+        "def name(path): return path.name\n"
+    )
+    session, _, names = session_with(processes, source, "cast", "wanted", "beside", "name")
+    for dtype in (np.float16, np.dtype("float16"), int, "i2"):
+        assert names["cast"]([1, 2], dtype).dtype == dtype
+    assert names["wanted"]() is np.float16
+    assert names["name"](tmp_path) == tmp_path.name
+    assert isinstance(names["beside"](tmp_path), RemoteObject), "a path of the student's is not one of the grader's"
+    session.close()
+
+
 def test_what_cannot_be_handed_over_is_said(processes):
     session, _, names = session_with(processes, SOURCE, "double")
     with pytest.raises(Unsupported, match="hands over an object"):

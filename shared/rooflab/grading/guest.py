@@ -27,6 +27,7 @@ import sys
 import traceback
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from .channel import Channel, Ended
@@ -165,7 +166,9 @@ class _Guest:
         return {"~": "handle", "n": number, "callable": callable(thing), "type": kind}
 
     def thing(self, tree: dict[str, Any]) -> Any:
-        """What a handle in a request stands for: an object of this process, or a function of the grader."""
+        """What a handle in a request stands for: an object of this process, a path, or a function of the grader."""
+        if "path" in tree:
+            return Path(str(tree["path"]))
         if tree.get("mine"):
             return self.objects[int(tree["n"])]
         number = int(tree["n"])

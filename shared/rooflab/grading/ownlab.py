@@ -69,7 +69,7 @@ def _without_own(cells: Sequence[LabCell]) -> list[LabCell]:
 
 
 def _raises(source: str) -> bool:
-    """Whether a cell does nothing but raise, as one without an answer that is no function does."""
+    """Whether a cell raises outright, as nbgrader's does where no answer has been written."""
     try:
         return any(isinstance(part, ast.Raise) for part in ast.parse(python_of(source)).body)
     except (SyntaxError, ValueError):
