@@ -81,3 +81,11 @@ def test_functions_of_jax_are_timed_and_verified_too(monkeypatch):
 def test_another_framework_is_refused():
     with pytest.raises(ValueError, match="expected 'torch' or 'jax'"):
         on_the_cpu(lambda x, i: x, "tensorflow")
+
+
+def test_what_is_wrong_is_not_timed():
+    pytest.importorskip("torch", reason="needs torch")
+    calls = []
+    with pytest.raises(AssertionError, match="are wrong"):
+        on_the_cpu(lambda x, i: calls.append(1) or x, "torch")
+    assert len(calls) == 1
