@@ -4,7 +4,7 @@ One student's results are one transaction. Points that a person gave stay; as nb
 review when it is graded again, and so is every answer that only a person can grade.
 
 >>> readable("expected: <b>")
-'expected: &lt;b>'
+'expected: <\\u2060b>'
 """
 
 from __future__ import annotations
