@@ -21,7 +21,7 @@ from .coursefolder import CourseFolder
 from .dispatch import TRIES, run_all
 from .executors import open_executor
 from .feedback import FeedbackWriter
-from .gradebook import cell_names, penalize, record
+from .gradebook import cell_names, found_submission, penalize, record
 from .graded import graded_notebook
 from .gradingrun import GradingRun, Options, StudentResult
 from .journal import Journal, key_of, write_atomically
@@ -194,17 +194,18 @@ class _Run:
 
     def write(self, result: StudentResult, handed: _Handed, gradebook: Any) -> StudentResult:
         key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
-        done = self.journal.recorded(handed.student, key) and not self.options.again
-        if done and not self.options.refresh:
-            return replace(result, done_before=True)
-        pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
-        told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
-        if done:
-            submission = gradebook.find_submission(self.assignment, handed.student)
-        else:
+        submission = None
+        if self.journal.recorded(handed.student, key) and not self.options.again:
+            submission = found_submission(gradebook, self.assignment, handed.student)
+        done = submission is not None
+        if not done:
+            told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
             stamp = self.timestamp(handed.student)
             submission = record(gradebook, self.assignment, handed.student, told, stamp, self.names)
-        penalize(gradebook, self.course.app, self.course.db_url, submission)
+        moved = penalize(gradebook, self.course.app, self.course.db_url, submission)  # the due date may have been
+        if done and not moved and not self.options.refresh:
+            return replace(result, done_before=True)
+        pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         if self.options.feedback:
             self.write_feedback(handed.student, submission, pages)
         if not any(outcome.lost for outcome in handed.outcomes.values()):

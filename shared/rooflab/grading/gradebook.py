@@ -17,7 +17,7 @@ from .graded import without_html
 from .lab import LabNotebook
 from .outcome import Outcome
 
-__all__ = ["cell_names", "penalize", "readable", "record", "score_of"]
+__all__ = ["cell_names", "found_submission", "penalize", "readable", "record", "score_of"]
 
 
 def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
@@ -82,10 +82,15 @@ def record(
     return submission
 
 
-def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> None:
-    """Set the penalty for a late submission, as the course's plugin says; see nbgrader's AssignLatePenalties."""
-    if submission.total_seconds_late <= 0 and not any(one.late_submission_penalty for one in submission.notebooks):
-        return
+def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> bool:
+    """Set the penalty for a late submission, as the course's plugin says; see nbgrader's AssignLatePenalties.
+
+    Returns:
+        whether it is another one now, as after a change of the due date.
+    """
+    before = [one.late_submission_penalty or 0.0 for one in submission.notebooks]
+    if submission.total_seconds_late <= 0 and not any(before):
+        return False
     from nbformat.notebooknode import NotebookNode
     from nbgrader.preprocessors import AssignLatePenalties
 
@@ -94,6 +99,17 @@ def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> None:
         names = {"notebook": notebook.name, "assignment": submission.name, "student": submission.student_id}
         penalties.preprocess(NotebookNode(cells=[]), {"nbgrader": {**names, "db_url": db_url}})
     gradebook.db.expire_all()
+    return [one.late_submission_penalty or 0.0 for one in submission.notebooks] != before
+
+
+def found_submission(gradebook: Any, assignment: str, student: str) -> Any:
+    """Return nbgrader's submission, or None."""
+    from nbgrader.api import MissingEntry
+
+    try:
+        return gradebook.find_submission(assignment, student)
+    except MissingEntry:
+        return None
 
 
 def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
