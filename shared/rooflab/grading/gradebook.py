@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from .coursefolder import CourseFolder
 from .graded import without_html
 from .lab import LabNotebook
 from .outcome import Outcome
 
-__all__ = ["cell_names", "found_submission", "penalize", "readable", "record", "score_of"]
+__all__ = ["cell_names", "found_submission", "penalize", "penalize_all", "readable", "record", "score_of"]
 
 
 def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
@@ -100,6 +101,13 @@ def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> bool:
         penalties.preprocess(NotebookNode(cells=[]), {"nbgrader": {**names, "db_url": db_url}})
     gradebook.db.expire_all()
     return [one.late_submission_penalty or 0.0 for one in submission.notebooks] != before
+
+
+def penalize_all(course: CourseFolder, assignment: str) -> int:
+    """Set the penalties of all submissions of an assignment; returns how many are other ones now."""
+    with course.gradebook() as gradebook:
+        submissions = gradebook.assignment_submissions(assignment)
+        return sum(penalize(gradebook, course.app, course.db_url, one) for one in submissions)
 
 
 def found_submission(gradebook: Any, assignment: str, student: str) -> Any:
