@@ -207,7 +207,7 @@ class _Run:
             return replace(result, done_before=True)
         pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         if self.options.feedback:
-            self.write_feedback(handed.student, submission, pages)
+            self.write_feedback(handed, submission, pages)
         if not any(outcome.lost for outcome in handed.outcomes.values()):
             self.journal.note_recorded(handed.student, key)
         return replace(result, done_before=done)
@@ -223,23 +223,25 @@ class _Run:
         write_atomically(folder / f"{name}.ipynb", text.encode("utf-8", "replace"))
         return text
 
-    def write_feedback(self, student: str, submission: Any, pages: Mapping[str, str]) -> None:
+    def write_feedback(self, handed: _Handed, submission: Any, pages: Mapping[str, str]) -> None:
         if self.writer is None:
             self.writer = FeedbackWriter()
+        student, outcomes = handed.student, handed.outcomes
         folder = self.course.path("feedback", student, self.assignment)
         for notebook in submission.notebooks:
             if notebook.name in pages:
-                page = self.page(pages[notebook.name], self.labs[notebook.name], notebook)
+                failure = outcomes[notebook.name].failure
+                page = self.page(pages[notebook.name], self.labs[notebook.name], notebook, failure)
                 write_atomically(folder / f"{notebook.name}.html", page.encode("utf-8", "replace"))
         self.copy_notes(student, folder)
 
-    def page(self, graded: str, lab: LabNotebook, notebook: Any) -> str:
+    def page(self, graded: str, lab: LabNotebook, notebook: Any, failure: str) -> str:
         """The page of a notebook, without the student's cells where nbconvert stops at what stands in them."""
         assert self.writer is not None
         try:
-            return self.writer.page(graded, lab, notebook)
+            return self.writer.page(graded, lab, notebook, failure)
         except Exception:
-            return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook)
+            return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook, failure)
 
     def timestamp(self, student: str) -> datetime | None:
         """When the student handed in, if that is known."""

@@ -134,7 +134,9 @@ def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
     for name, notes in told.items():
         cell, given = lab.cell(name), outcome.answers.get(name)
         untouched = cell.kind != "task" and cell.untouched(given)
-        lines = ["No response."] if untouched else list(dict.fromkeys(notes))
+        lines = list(dict.fromkeys(notes))
+        if untouched:
+            lines = [] if outcome.failure else ["No response."]
         comments[name] = "\n\n".join(lines) or None
     if told:
         general = [*filter(None, [outcome.failure]), *outcome.remarks]
