@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 from .answers import tolerance
 from .costs import Work
-from .grading.timed import Recipe, Timed, digest_of, probe_function, results_of
+from .grading.timed import Recipe, Timed, ballast, digest_of, probe_function, results_of
 from .samples import median_interval
 
 __all__ = ["Runner", "Speed", "TooFast", "Unsteady", "against_roof", "route", "set_runners"]
@@ -88,7 +88,7 @@ class Runner(Protocol):
         ...
 
 
-Open = Callable[[Any, Sequence[Recipe], str], Runner]
+Open = Callable[[Any, Sequence[Recipe], str, str], Runner]
 
 
 class _Grader:
@@ -111,8 +111,8 @@ def route() -> str:
 class _Here:
     """A runner in this process."""
 
-    def __init__(self, function: Callable[..., Any], recipes: Sequence[Recipe], device: str) -> None:
-        self.function, self.timed = function, Timed(recipes, device)
+    def __init__(self, function: Callable[..., Any], recipes: Sequence[Recipe], device: str, framework: str) -> None:
+        self.function, self.timed = function, Timed(recipes, device, framework)
 
     def go(self, seed: int, key: int) -> int:
         return self.timed.go(self.function, seed, key)
@@ -121,8 +121,8 @@ class _Here:
         return self.timed.fetch()
 
 
-def _open_here(what: Any, recipes: Sequence[Recipe], device: str) -> Runner:
-    return _Here(probe_function(what, device) if isinstance(what, dict) else what, recipes, device)
+def _open_here(what: Any, recipes: Sequence[Recipe], device: str, framework: str) -> Runner:
+    return _Here(probe_function(what, device) if isinstance(what, dict) else what, recipes, device, framework)
 
 
 def against_roof(
@@ -135,34 +135,42 @@ def against_roof(
     length: int = 1,
     calls: int = 20,
     device: str | None = None,
+    framework: str = "torch",
 ) -> Speed:
     """Time a function on fresh inputs and compare with what the device can do at most.
 
     Args:
-        function: of tensors, in the order of the inputs; returns a tensor or several.
+        function: of arrays, in the order of the inputs; returns an array or several.
         inputs: how each input is drawn.
-        reference: of the same tensors, what is right, in a format at least as exact.
+        reference: of torch's tensors, what is right, in a format at least as exact.
         work: the least that the function has to do.
         dtype: the format of the results, and of the arithmetic, for the tolerance.
         length: of its reductions, for the tolerance.
         calls: how many are timed; every one of them is verified.
         device: torch's name of it (default: the device that is there).
+        framework: whose arrays the function takes and returns: "torch" or "jax".
 
     Raises:
+        ValueError: the framework is another one.
         AssertionError: a result is wrong.
         TooFast: the time cannot be true.
         Unsteady: three times in a row the probes have drifted, or the times are too wide apart to say anything.
     """
     from .device import find_device
 
+    if framework not in ("torch", "jax"):
+        raise ValueError(f"framework is {framework!r}; expected 'torch' or 'jax'.")
     place = device or find_device().torch or "cpu"
     trial = _Trial(reference, list(inputs), place, dtype, length)
     opened = _Grader.open or _open_here
-    runners = {"own": opened(function, trial.inputs, place)}
+    runners = {"own": opened(function, trial.inputs, place, framework)}
     for name, what in trial.probes(work).items():
-        runners[name] = opened(what, trial.inputs, place)
-    for runner in runners.values():
-        runner.go(*_fresh())  # compiles, loads, fills caches
+        runners[name] = opened(what, trial.inputs, place, "torch")
+    for name, runner in runners.items():
+        seed, key = _fresh()
+        digest = runner.go(seed, key)  # compiles and loads
+        if name == "own":
+            trial.verify(runner.fetch(), seed, key, digest)  # what is wrong is not timed
     for _ in range(_TRIES):
         times: dict[str, list[float]] = {name: [] for name in runners}
         for turn in range(calls):
@@ -218,7 +226,7 @@ class _Trial:
         import torch
 
         self.reference, self.inputs, self.device, self.dtype, self.length = reference, inputs, device, dtype, length
-        self.generator = torch.Generator(device=device)
+        self.generator, self.ballast = torch.Generator(device=device), ballast(device)
         self.shapes = [tuple(one.shape) for one in self.expected(0)]
 
     def expected(self, seed: int) -> list[Any]:
@@ -242,7 +250,7 @@ class _Trial:
         if len(raw) != len(self.shapes) or any(one is None for one in given):
             raise AssertionError(f"expected results of the shapes {self.shapes} in {self.dtype}")
         found = [one.to(self.device) for one in given]
-        if digest_of(found, key) != digest:
+        if digest_of([self.ballast, *found], key) != digest:
             raise AssertionError("the results are not those that were there when the clock stopped")
         for one, right in zip(found, self.expected(seed), strict=True):
             size = float(right.abs().max()) if right.numel() else 0.0

@@ -22,14 +22,21 @@ found = against_roof(softmax, [normal(shape, "bf16")], reference=lambda x: x.flo
 print(found)
 found.points({0.15: 1, 0.7: 2})
 """
-LAB = LabNotebook(
-    "lab",
-    (
-        LabCell("setup", IMPORTS, IMPORTS),
-        LabCell("solution", "", "", "softmax", binds=("softmax",)),
-        LabCell("check", CHECK, CHECK, "softmax-1", 2.0),
-    ),
-)
+JAX_CHECK = CHECK.replace("calls=8", 'calls=8, framework="jax"')
+
+
+def lab(check):
+    return LabNotebook(
+        "lab",
+        (
+            LabCell("setup", IMPORTS, IMPORTS),
+            LabCell("solution", "", "", "softmax", binds=("softmax",)),
+            LabCell("check", check, check, "softmax-1", 2.0),
+        ),
+    )
+
+
+LAB, JAX_LAB = lab(CHECK), lab(JAX_CHECK)
 TRITON = """
 import triton
 import triton.language as tl
@@ -48,7 +55,15 @@ def softmax(x):
     return y
 """
 EAGER = "def softmax(x): return torch.softmax(x, -1)"
+JAX = "import jax\nsoftmax = jax.jit(lambda x: jax.nn.softmax(x, axis=-1))"
+JAX_CHEATS = {
+    "kept by identity": "import jax\nkept = []\ndef softmax(x):\n"
+    "    if not kept: kept.append(jax.nn.softmax(x, axis=-1))\n    return kept[0]",
+    "wrong": "def softmax(x): return x",
+}
 CHEATS = {
+    "leaves the cache as it is": "import rooflab.grading.timed as t\n"
+    "t.ballast = lambda device: torch.zeros(0, dtype=torch.int32, device=device)\n" + EAGER,
     "kept by identity": "kept = []\ndef softmax(x):\n    if not kept: kept.append(torch.softmax(x, -1))\n"
     "    return kept[0]",
     "another stream": "s = torch.cuda.Stream()\ndef softmax(x):\n    y = torch.empty_like(x)\n"
@@ -70,28 +85,39 @@ g._Guest.go = go
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def slot(tmp_path_factory):
+def opened(lab, private):
     from rooflab.grading.sandbox import Limits, SandboxUnavailable
     from rooflab.grading.slot import Slot
 
-    limits, private = (
-        Limits(call_s=60, total_s=200, memory_bytes=2**36, processes=2000),
-        tmp_path_factory.mktemp("private"),
-    )
+    limits = Limits(call_s=60, total_s=200, memory_bytes=2**36, processes=2000)
     try:
-        opened = Slot(LAB, limits, private=private, accelerator=True)
+        made = Slot(lab, limits, private=private, accelerator=True)
     except SandboxUnavailable as error:
         print(f"without a sandbox: {error}")
-        opened = Slot(LAB, limits, private=private, accelerator=True, level="none")
-    print(opened.sandbox.describe())
-    with opened:
-        yield opened
+        made = Slot(lab, limits, private=private, accelerator=True, level="none")
+    print(made.sandbox.describe())
+    return made
 
 
-def graded(slot, answer):
-    cells = [Cell("code", IMPORTS), Cell("code", answer, grade_id="softmax"), Cell("code", CHECK, grade_id="softmax-1")]
-    outcome = slot.examine(rebuild(LAB, cells), "secret")
+@pytest.fixture(scope="module")
+def slot(tmp_path_factory):
+    with opened(LAB, tmp_path_factory.mktemp("private")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def jax_slot(tmp_path_factory):
+    from rooflab.device import find_device  # which keeps JAX from taking all memory
+
+    if find_device().jax in (None, "cpu"):
+        pytest.skip("needs a GPU that JAX sees")
+    with opened(JAX_LAB, tmp_path_factory.mktemp("private")) as made:
+        yield made
+
+
+def graded(slot, answer, lab=LAB, check=CHECK):
+    cells = [Cell("code", IMPORTS), Cell("code", answer, grade_id="softmax"), Cell("code", check, grade_id="softmax-1")]
+    outcome = slot.examine(rebuild(lab, cells), "secret")
     result = outcome.checks.get("softmax-1")
     print(
         outcome.failure,
@@ -110,6 +136,17 @@ def test_honest_answers_get_the_share_of_the_roof_that_they_reach(slot, answer, 
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_cheats_get_nothing(slot, cheat):
     result = graded(slot, CHEATS[cheat])
+    assert not result.score
+    assert result.note
+
+
+def test_jax_gets_the_share_of_the_roof_that_it_reaches(jax_slot):
+    assert graded(jax_slot, JAX, JAX_LAB, JAX_CHECK).score == 2.0
+
+
+@pytest.mark.parametrize("cheat", JAX_CHEATS)
+def test_cheats_with_jax_get_nothing(jax_slot, cheat):
+    result = graded(jax_slot, JAX_CHEATS[cheat], JAX_LAB, JAX_CHECK)
     assert not result.score
     assert result.note
 

@@ -117,6 +117,30 @@ def test_formats_of_ml_dtypes():
     assert over(value[0]) == value[0]
 
 
+@pytest.mark.parametrize("thing", [int, str, np.float32, np.integer, np.dtype("<f2"), np.dtype("M8[D]")], ids=str)
+def test_formats_and_plain_classes_cross_by_name(thing):
+    found = over({"to": thing})["to"]
+    assert found is thing or (isinstance(thing, np.dtype) and found == thing)
+
+
+def test_formats_of_frameworks_cross_by_name():
+    torch = pytest.importorskip("torch", reason="needs torch")
+    jnp = pytest.importorskip("jax.numpy", reason="needs JAX")
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
+    for thing in (torch.bfloat16, jnp.float32, ml_dtypes.float8_e4m3fn):
+        assert over([thing])[0] is thing
+    assert over(np.dtype(ml_dtypes.bfloat16)) == ml_dtypes.bfloat16
+    assert over(torch.device("cuda:1")) == torch.device("cuda:1")
+
+
+@pytest.mark.parametrize(
+    "thing", [object, bytes, np.bytes_, np.object_, np.dtype("O"), type("float32", (), {}), Exception]
+)
+def test_other_classes_do_not(thing):
+    with pytest.raises(NotPlain):
+        over(thing)
+
+
 class Always:
     def __eq__(self, other):
         return True
@@ -171,6 +195,17 @@ ARRAY = {"~": "array", "dtype": "<f8", "shape": [2], "v": [0, 16]}
         {"~": 5},
         {"~": "handle", "n": 1},
         ARRAY | {"dtype": "O"},
+        {"~": "named", "v": ["class", "bytes"]},
+        {"~": "named", "v": ["class", "object"]},
+        {"~": "named", "v": ["numpy", "load"]},
+        {"~": "named", "v": ["numpy", "object_"]},
+        {"~": "named", "v": ["os", "system"]},
+        {"~": "named", "v": ["jax.numpy", "load"]},
+        {"~": "named", "v": ["torch", "load"]},
+        {"~": "named", "v": ["device", "no such"]},
+        {"~": "named", "v": ["dtype", "O"]},
+        {"~": "named", "v": ["dtype"]},
+        {"~": "named", "v": [["class"], "int"]},
         ARRAY | {"dtype": "V8"},
         ARRAY | {"dtype": "f8,f8"},
         ARRAY | {"dtype": "(2,)f8"},

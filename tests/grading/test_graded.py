@@ -29,8 +29,33 @@ def graded(*cells):
 def test_pictures_in_answers_stay_and_others_are_not_asked_for():
     kept = {"a.png": {"image/png": PICTURE}, "b.html": {"text/html": "<script>"}}
     [cell] = graded(text("![](attachment:a.png) ![](attachment:b.html) ![](attachment:c.png)", attachments=kept))
-    assert cell["attachments"] == {"a.png": {"image/png": PICTURE}}
-    assert "".join(cell["source"]) == "![](attachment:a.png) ![](no-attachment:b.html) ![](no-attachment:c.png)"
+    assert cell["attachments"] == {"picture-1": {"image/png": PICTURE}}
+    assert "".join(cell["source"]) == "![](attachment:picture-1) ![](no-attachment:b.html) ![](no-attachment:c.png)"
+
+
+@pytest.mark.parametrize(
+    "source", ["![](attachment:my%20pic.png)", "![](<attachment:my pic.png>)", "![](attachment:a)"]
+)
+def test_pictures_are_found_whatever_their_names_are(source):
+    pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+    kept = {name: {"image/png": PICTURE} for name in ("my pic.png", "a", "ab.png")}
+    [cell] = graded(text(f"{source} ![](attachment:ab.png)", attachments=kept))
+    renderer = IPythonRenderer(escape=False, attachments=cell["attachments"])
+    page = MarkdownWithMath(renderer=renderer).render("".join(cell["source"]))
+    assert page.count(f"data:image/png;base64,{PICTURE}") == 2
+
+
+@pytest.mark.parametrize("source", ["`if a <b>c`", "~~~\nif a <b>c\n~~~", "if a <b>c", "    if a <b>c", "&lt;b>c"])
+def test_code_in_an_answer_is_shown_as_it_was_written(source):
+    pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    from nbconvert.filters import markdown2html
+
+    page = markdown2html(without_html(source))
+    assert "<b>" not in page
+    assert "&amp;lt;" not in page
+    assert "&lt;\u2060b&gt;c" in page
 
 
 LINKS = [

@@ -22,20 +22,23 @@ class Processes:
     """A provider of processes that are not held: only for code of this test."""
 
     def __init__(self):
-        self.process, self.started = None, 0
+        self.running, self.started = {}, 0
 
     def start(self, what):
         mine, theirs = socket.socketpair()
         with theirs:
             env = {**os.environ, "PYTHONPATH": str(SHARED), "PYTHONWARNINGS": "ignore"}
             command = [sys.executable, "-c", SERVE, str(theirs.fileno())]
-            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, stderr=subprocess.DEVNULL)
+            self.running[what] = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], env=env, stderr=subprocess.DEVNULL
+            )
         self.started += 1
         return mine
 
     def end(self, what, reason):
-        self.process.kill()
-        self.process.wait()
+        process = self.running.pop(what)
+        process.kill()
+        process.wait()
         return "It ended."
 
 
@@ -43,8 +46,8 @@ class Processes:
 def processes():
     made = Processes()
     yield made
-    if made.process is not None:
-        made.end("", "")
+    for what in list(made.running):
+        made.end(what, "")
 
 
 def session_with(processes, source, *names, **times):
@@ -149,6 +152,23 @@ def test_objects_can_be_used_and_are_equal_to_nothing(processes):
             use()
     with pytest.raises(TypeError):
         float(thing)
+    session.close()
+
+
+def test_formats_and_paths_can_be_handed_over(processes, tmp_path):
+    source = (
+        "import numpy as np\n"
+        "def cast(x, dtype): return np.asarray(x).astype(dtype)\n"
+        "def wanted(): return np.float16\n"
+        "def beside(path): return path.parent / 'x.txt'\n"
+        "def name(path): return path.name\n"
+    )
+    session, _, names = session_with(processes, source, "cast", "wanted", "beside", "name")
+    for dtype in (np.float16, np.dtype("float16"), int, "i2"):
+        assert names["cast"]([1, 2], dtype).dtype == dtype
+    assert names["wanted"]() is np.float16
+    assert names["name"](tmp_path) == tmp_path.name
+    assert isinstance(names["beside"](tmp_path), RemoteObject), "a path of the student's is not one of the grader's"
     session.close()
 
 
@@ -323,3 +343,42 @@ def test_what_a_check_may_not_ask_of_an_object_waits_for_a_person():
             ask()
     assert not issubclass(Unsupported, Exception)  # no check that expects some error takes it for one
     assert not issubclass(StudentError, Exception)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_timed_calls_run_in_the_student_s_process_and_probes_in_another(processes, monkeypatch, framework):
+    """What is measured has a test on a GPU; here every part of the protocol runs, on a CPU."""
+    pytest.importorskip("torch", reason="needs torch")
+    pytest.importorskip("jax", reason="needs JAX")
+    from rooflab import costs, speed
+    from rooflab.grading.clock import Clock
+    from rooflab.grading.timed import normal
+
+    source = (
+        "import os, sys\nimport torch, jax.numpy as jnp\n"
+        "def torch_softmax(x): return torch.softmax(x, -1)\n"
+        "def jax_softmax(x): return jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True)\n"
+        "def wrong(x): return x\n"
+    )
+    session, ran, names = session_with(processes, source, f"{framework}_softmax", "wrong")
+    assert ran.error is None
+    clock, told = Clock(session), {}
+    monkeypatch.setattr(speed, "_speed", told.update)
+    monkeypatch.setattr(speed, "_drift", lambda times: 0.0)
+    speed.set_runners(clock.open)
+    try:
+        for name, wrong in ((f"{framework}_softmax", False), ("wrong", True)):
+            given = {"reference": lambda x: x.double().softmax(-1), "work": costs.softmax(8, 64, "fp32"), "calls": 3,
+                     "length": 64, "device": "cpu", "framework": framework}  # fmt: skip
+            if wrong:
+                with pytest.raises(AssertionError, match="are wrong"):
+                    speed.against_roof(names[name], [normal((8, 64))], **given)
+            else:
+                speed.against_roof(names[name], [normal((8, 64))], **given)
+        assert sorted(processes.running) == ["probe", "student"]
+    finally:
+        speed.set_runners(None)
+        clock.close()
+        session.close()
+    assert {name: len(times) for name, times in told.items()} == {"own": 3, "null": 3, "copy": 3}
+    assert not processes.running

@@ -48,3 +48,44 @@ def test_every_timed_result_is_verified(function, says):
         speed.against_roof(
             function, [normal((64, 64))], reference=lambda x: x, work=costs.elementwise(4096), calls=2, device="cpu"
         )
+
+
+def on_the_cpu(function, framework):
+    from rooflab import costs
+    from rooflab.grading.timed import integers, normal
+
+    return speed.against_roof(
+        function, [normal((512, 1024), "bf16"), integers((512,), 0, 9, "int32")], dtype="bf16", calls=2, device="cpu",
+        reference=lambda x, i: x.float() * i[:, None].float(), work=costs.elementwise(512 * 1024), framework=framework,
+    )  # fmt: skip
+
+
+def test_functions_of_jax_are_timed_and_verified_too(monkeypatch):
+    pytest.importorskip("torch", reason="needs torch")
+    monkeypatch.setattr(speed, "_speed", dict)  # a busy CPU is no roof
+    monkeypatch.setattr(speed, "_drift", lambda times: 0.0)
+    jnp = pytest.importorskip("jax.numpy", reason="needs JAX")
+    seen = []
+
+    def scaled(x, i):
+        seen.append((type(x).__module__, x.dtype))
+        return x * i[:, None].astype(jnp.bfloat16)
+
+    assert len(on_the_cpu(scaled, "jax")["own"]) == 2
+    assert len(seen) == 1 + 2 * 2
+    assert all("jax" in module and dtype == jnp.bfloat16 for module, dtype in seen)
+    with pytest.raises(AssertionError, match="are wrong"):
+        on_the_cpu(lambda x, i: x, "jax")
+
+
+def test_another_framework_is_refused():
+    with pytest.raises(ValueError, match="expected 'torch' or 'jax'"):
+        on_the_cpu(lambda x, i: x, "tensorflow")
+
+
+def test_what_is_wrong_is_not_timed():
+    pytest.importorskip("torch", reason="needs torch")
+    calls = []
+    with pytest.raises(AssertionError, match="are wrong"):
+        on_the_cpu(lambda x, i: calls.append(1) or x, "torch")
+    assert len(calls) == 1

@@ -48,9 +48,11 @@ class Clock:
         self.session = session
         self.channel: Channel | None = None
 
-    def open(self, what: Any, recipes: Sequence[Recipe], device: str) -> RemoteRunner:
+    def open(self, what: Any, recipes: Sequence[Recipe], device: str, framework: str) -> RemoteRunner:
         """Return a runner for a function of the student's, or for a probe given as a dict."""
-        head: dict[str, Any] = {"kind": "timer", "recipes": plain(recipes), "device": device}
+        head: dict[str, Any] = {
+            "kind": "timer", "recipes": plain(recipes), "device": device, "framework": framework,
+        }  # fmt: skip
         probe = isinstance(what, dict)
         if probe:
             head["probe"] = what

@@ -18,14 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from .formats import dtype_name, dtype_of, is_array_dtype, name_of, named
 from .parts import MOST_ITEMS, REBUILT, Refused, list_of, pair_of, real_of, spread, text_of, unlike, whole_of
 
 __all__ = ["DEEPEST", "MOST_ITEMS", "NotPlain", "Refused", "pack", "unpack"]
 
 DEEPEST = 50
-
-_KINDS = frozenset("biufcmMSU")
-_SMALL_FLOATS = ("bfloat16", "float8", "float6", "float4")  # the names that ml_dtypes gives to its formats
 
 
 class NotPlain(TypeError):
@@ -68,9 +66,9 @@ class _Packer:
         return self.other(value, found, depth)
 
     def other(self, value: Any, found: type, depth: int) -> Any:
-        for name, (kind, apart, _) in REBUILT.items():
+        for tag, (kind, apart, _) in REBUILT.items():
             if found is kind:
-                return {"~": name, "v": self.pack(apart(value), depth + 1)}
+                return {"~": tag, "v": self.pack(apart(value), depth + 1)}
         if found is np.ndarray or (isinstance(value, np.generic) and found.__module__ in ("numpy", "ml_dtypes")):
             return self.array(value, "array" if found is np.ndarray else "scalar")
         torch = sys.modules.get("torch")
@@ -79,6 +77,8 @@ class _Packer:
         jax = sys.modules.get("jax")
         if jax is not None and hasattr(jax, "Array") and isinstance(value, jax.Array) and "jax" in found.__module__:
             return self.array(np.asarray(value), "jax")
+        if (name := name_of(value)) is not None:
+            return {"~": "named", "v": name}
         told = self.handle(value) if self.handle is not None else None
         if told is None:
             raise NotPlain(value)
@@ -86,10 +86,9 @@ class _Packer:
 
     def array(self, value: Any, tag: str) -> dict[str, Any]:
         array = np.asarray(value)
-        if array.dtype.kind not in _KINDS and not array.dtype.name.startswith(_SMALL_FLOATS):
+        if not is_array_dtype(array.dtype):
             raise NotPlain(value)
-        name = array.dtype.name if array.dtype.kind == "V" or array.dtype.num >= 256 else array.dtype.str
-        shape = list(array.shape)
+        name, shape = dtype_name(array.dtype), list(array.shape)
         return {"~": tag, "dtype": name, "shape": shape, "v": self.blob(np.ascontiguousarray(array).tobytes())}
 
     def tensor(self, value: Any, torch: Any) -> dict[str, Any]:
@@ -109,7 +108,7 @@ def pack(value: object, handle: Callable[[object], dict[str, Any] | None] | None
 
     Args:
         value: None, bool, int, float, complex, str, bytes, list, tuple, dict, set, numpy arrays and scalars, tensors,
-            JAX arrays, and a few types of the standard library.
+            JAX arrays, formats (`np.float32`, `torch.bfloat16`), and a few types of the standard library.
         handle: called with anything else; returns what stands for it, a dict whose key "~" is "handle", or None.
 
     Raises:
@@ -162,6 +161,8 @@ class _Unpacker:
             return complex(real_of(real), real_of(imag))
         if tag in ("bytes", "bytearray"):
             return {"bytes": bytes, "bytearray": bytearray}[tag](self.blob(value))
+        if tag == "named":
+            return named(*map(text_of, pair_of(value)))
         if tag in REBUILT:
             return REBUILT[tag][2](self.unpack(value, depth + 1))
         raise Refused(f"an answer holds something of the unknown kind {tag[:40]!r}")
@@ -179,7 +180,7 @@ class _Unpacker:
         name = text_of(tree.get("dtype"))[:40]
         if tag == "tensor":
             return _tensor(name, shape, raw)
-        dtype = _dtype(name)
+        dtype = dtype_of(name)
         if math.prod(shape) * dtype.itemsize != len(raw):
             raise Refused(f"an answer holds an array of shape {shape} and format {name} with {len(raw)} bytes")
         array = np.frombuffer(bytearray(raw), dtype).reshape(shape)
@@ -209,17 +210,6 @@ def unpack(tree: object, payload: bytes | memoryview, handle: Callable[[dict[str
         raise
     except Exception as error:  # also what numpy and torch raise of their own
         raise Refused(f"an answer cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
-
-
-def _dtype(name: str) -> np.dtype[Any]:
-    if name.startswith(_SMALL_FLOATS):
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
-    dtype = np.dtype(name)
-    if dtype.kind not in _KINDS or dtype.hasobject or dtype.subdtype is not None:
-        raise Refused(f"an answer holds an array of the format {name!r}; expected numbers or strings")
-    return dtype
 
 
 def _tensor(name: str, shape: tuple[int, ...], raw: memoryview) -> Any:

@@ -62,8 +62,7 @@ class _Examiner:
             self.check(self.lab.cell(step.name))
             return
         ran = self.session.run(step)
-        untouched = step.kind == "solution" and step.source.strip() == self.lab.cell(step.name).released.strip()
-        if ran.error is not None and step.kind == "solution" and not untouched:
+        if ran.error is not None and step.kind == "solution" and not self.lab.cell(step.name).untouched(step.source):
             self.failed[step.name] = ran
         if step.index >= 0:
             self.outputs[str(step.index)] = tuple(self.kept(of_student(ran)))

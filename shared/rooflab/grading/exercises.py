@@ -97,19 +97,19 @@ def _count(exercise: Exercise, result: StudentResult, lab: LabNotebook, told: di
     outcome = result.outcomes.get(exercise.notebook)
     if outcome is None or outcome.failure:
         return
+    cell, answer = lab.cell(exercise.name), outcome.answers.get(exercise.name)
     if not exercise.checks:  # in words
-        answer = outcome.answers.get(exercise.name, "")
-        if lab.cell(exercise.name).kind == "task" or answer.strip() not in (
-            "",
-            lab.cell(exercise.name).released.strip(),
-        ):
+        if cell.kind == "task" or not cell.untouched(answer):
             exercise.waiting.append(result.student)
         return
     found = [outcome.checks[name] for name in exercise.checks if name in outcome.checks]
     exercise.scores[result.student] = sum(check.score or 0.0 for check in found)
     if any(check.score is None for check in found):
         exercise.waiting.append(result.student)
-    for note in dict.fromkeys(check.note for check in found if check.note):
+    notes = dict.fromkeys(check.note for check in found if check.note)
+    if notes and cell.kind == "solution" and cell.untouched(answer):
+        notes = dict.fromkeys(["There is no answer yet."])
+    for note in notes:
         students = told.setdefault(same(note), Reason(note)).students
         if result.student not in students:
             students.append(result.student)

@@ -154,9 +154,8 @@ class _Run:
                 handed.faults[name] = str(error)
                 raw = str(error).encode()
             handed.files[name] = raw
-            handed.keys[name] = key_of(
-                [raw, self.told[name], repr(self.options.limits), self.options.level, self.secret]
-            )
+            how = repr((self.options.limits, self.options.level, self.options.accelerator))
+            handed.keys[name] = key_of([raw, self.told[name], how, self.secret])
             if name in handed.faults:
                 handed.outcomes[name] = Outcome(name, failure=handed.faults[name])
             elif not self.options.again and (kept := self.journal.find(student, name, handed.keys[name])):

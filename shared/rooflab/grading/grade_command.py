@@ -40,7 +40,7 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
         "--level", choices=_LEVELS[:-1], default="auto", help="of the sandbox (default: the best that works here)"
     )
     parser.add_argument(
-        "--accelerator", action="store_true", help="let students' code use the GPU, one submission at a time"
+        "--accelerator", action="store_true", help="let students' code use GPUs, one submission at a time on each"
     )
     parser.add_argument(
         "--unsafe", action="store_true", help="grade without a sandbox: student code can then do whatever you can"
@@ -65,8 +65,9 @@ def grade(options: argparse.Namespace) -> int:
 
     course = open_course(options.course)
     limits = read_limits(course.root, options.assignment)
-    # What is timed on a GPU has it for itself.
-    jobs = 1 if options.accelerator else options.jobs or os.cpu_count() or 1
+    jobs = options.jobs or os.cpu_count() or 1
+    if options.accelerator:
+        jobs = _gpu_jobs(options.executor, jobs)
     chosen = Options(
         jobs, options.executor, limits, "none" if options.unsafe else options.level, options.seed, options.new_seed,
         options.again, tuple(options.student), not options.no_feedback, options.feedback, options.accelerator,
@@ -101,6 +102,20 @@ def grade(options: argparse.Namespace) -> int:
     if lost:
         print(f"Not graded, because the grader itself failed: {', '.join(lost)}. Run the command again.")
     return 1 if lost else 0
+
+
+def _gpu_jobs(executor: str, jobs: int) -> int:
+    """How many submissions at a time: what is timed on a GPU has it for itself."""
+    from .gpus import visible_gpus
+
+    if executor != "local":
+        return jobs  # each worker looks for itself
+    if not (found := visible_gpus()):
+        raise ValueError(
+            "There is no GPU on this machine: leave --accelerator out, and speed is graded by counting where the lab "
+            "allows it."
+        )
+    return min(jobs, len(found))
 
 
 def _table(results: Sequence[StudentResult]) -> str:

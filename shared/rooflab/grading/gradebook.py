@@ -4,7 +4,7 @@ One student's results are one transaction. Points that a person gave stay; as nb
 review when it is graded again, and so is every answer that only a person can grade.
 
 >>> readable("expected: <b>")
-'expected: &lt;b>'
+'expected: <\\u2060b>'
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
     if cell.kind == "task":
         return None
     answer = outcome.answers.get(name)
-    return 0.0 if answer is None or answer.strip() == cell.released.strip() else None
+    return 0.0 if cell.untouched(answer) else None
 
 
 def cell_names(gradebook: Any, assignment: str) -> dict[str, str]:
@@ -109,7 +109,7 @@ def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
     comments: dict[str, str | None] = {}
     for name, notes in told.items():
         cell, given = lab.cell(name), outcome.answers.get(name)
-        untouched = cell.kind != "task" and (given is None or given.strip() == cell.released.strip())
+        untouched = cell.kind != "task" and cell.untouched(given)
         lines = ["No response."] if untouched else list(dict.fromkeys(notes))
         comments[name] = "\n\n".join(lines) or None
     if told:

@@ -4,7 +4,7 @@ Cells stand in the student's order. Checks, read-only cells and all marks are th
 without a mark, are the student's, with HTML that could run in the reader's browser made harmless.
 
 >>> without_html("1 < 2, <b>bold</b>")
-'1 < 2, &lt;b>bold&lt;/b>'
+'1 < 2, <\\u2060b>bold<\\u2060/b>'
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from .lab import LabCell, LabNotebook
 from .outcome import Outcome
@@ -52,32 +53,41 @@ def graded_notebook(lab: LabNotebook, cells: Sequence[Cell], outcome: Outcome) -
 
 
 def _marked(own: LabCell, cell: Cell | None, outcome: Outcome, place: int) -> dict[str, Any]:
-    answered = own.kind in ("solution", "written", "task") and cell is not None
-    source = own.source
-    if cell is not None and answered:
-        source = cell.source if own.is_code else without_html(cell.source)
     metadata = {key: value for key, value in (own.metadata or {}).items() if key in ("nbgrader", "tags", "deletable")}
     if own.kind == "check":
         outputs = list(outcome.checks[own.name].outputs) if own.name in outcome.checks else []
     else:
         outputs = list(outcome.outputs.get(str(place), ()))
-    made = _cell(own.cell_type, source, metadata, outputs)
-    return _with_pictures(made, cell) if cell is not None and answered and not own.is_code else made
+    if cell is None or own.kind not in ("solution", "written", "task"):
+        return _cell(own.cell_type, own.source, metadata, outputs)
+    if own.is_code:
+        return _cell(own.cell_type, cell.source, metadata, outputs)
+    return _text(own.cell_type, cell, metadata)
 
 
 def _student(cell: Cell, outcome: Outcome, place: int) -> dict[str, Any]:
-    source = cell.source if cell.cell_type == "code" else without_html(cell.source)
-    made = _cell(cell.cell_type, source, {}, list(outcome.outputs.get(str(place), ())))
-    return _with_pictures(made, cell) if cell.cell_type == "markdown" else made
+    if cell.cell_type == "code":
+        return _cell(cell.cell_type, cell.source, {}, list(outcome.outputs.get(str(place), ())))
+    return _text(cell.cell_type, cell, {})
 
 
-def _with_pictures(made: dict[str, Any], cell: Cell) -> dict[str, Any]:
-    """A text with the pictures that were pasted into it; what it names and does not have, nbconvert would stop at."""
-    kept = {name: kinds for name, kinds in cell.attachments.items() if f"attachment:{name}" in cell.source}
+def _text(kind: str, cell: Cell, metadata: dict[str, Any]) -> dict[str, Any]:
+    """A text with the pictures that were pasted into it; what it names and does not have, nbconvert would stop at.
+
+    Pictures get names of one word: others stand in texts with percent signs, by which nbconvert does not find them.
+    """
+    text, kept = cell.source, dict[str, dict[str, str]]()
+    for name in sorted(cell.attachments, key=len, reverse=True):  # a name may begin with another one
+        new = f"picture-{len(kept) + 1}"
+        for old in (f"<attachment:{name}>", f"attachment:{quote(name)}", f"attachment:{name}"):
+            if old in text:
+                text, kept[new] = text.replace(old, f"attached:{new}"), cell.attachments[name]
+    text = re.sub(r"attachment:(?=\S)", "no-attachment:", without_html(text))
     text = re.sub(
-        r"attachment:(?=([^)\s\"']*))", lambda m: m[0] if m[1] in kept else "no-attachment:", "".join(made["source"])
+        r"attached:(picture-\d+)", lambda found: f"attachment:{found[1]}" if found[1] in kept else found[0], text
     )
-    return made | {"source": text.splitlines(keepends=True)} | ({"attachments": kept} if kept else {})
+    made = _cell(kind, text, metadata, [])
+    return made | ({"attachments": kept} if kept else {})
 
 
 def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -88,10 +98,13 @@ def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[s
 
 
 def without_html(text: str) -> str:
-    """Return Markdown without HTML and without links that run code: what opens a tag becomes the sign that it is.
+    """Return Markdown without HTML and without links that run code.
+
+    What opens a tag is followed by a sign that is not seen, with which it opens none. An entity would do as well, but
+    be shown as it is spelled where the text is code.
 
     >>> without_html("1 < 2, <b>bold</b>")
-    '1 < 2, &lt;b>bold&lt;/b>'
+    '1 < 2, <\\u2060b>bold<\\u2060/b>'
     >>> without_html("[x](JavaScript:f()), [y](java&#115;cript:f())")
     '[x](JavaScript :f()), [y](javascript :f())'
     """
@@ -100,4 +113,4 @@ def without_html(text: str) -> str:
         if text == plain:
             break
     text = re.sub(r"(?i)(javascript|vbscript)(\s*\\?:)", r"\1 \2", text)
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
+    return re.sub(r"<(?=[A-Za-z/!?])", "<\u2060", text)

@@ -9,7 +9,7 @@ Requests and their answers, each a message of :class:`rooflab.grading.channel.Ch
     names [name]                      -> done, value: {name: plain data or a handle}
     call {target}, (args, kwargs)     -> done {error, printed}, value: (result, changed arguments)
     attribute {target, name}          -> done {error}, value: what it is
-    timer {target|probe, recipes, device}  -> done {timer}: something to time (see timed)
+    timer {target|probe, recipes, device, framework}  -> done {timer}: something to time (see timed)
     go {timer, seed, key}             -> done {digest}: one timed call
     fetch {timer}                     -> done, value: the bytes of its results
     (meanwhile) callback {number}, args <- reply {error}, value
@@ -27,6 +27,7 @@ import sys
 import traceback
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from .channel import Channel, Ended
@@ -131,7 +132,8 @@ class _Guest:
         device, probe = str(head["device"]), head.get("probe")
         try:
             function = probe_function(probe, device) if probe else self.objects[int(head["target"])]
-            self.timers.append((Timed(recipes_of(head["recipes"]), device), function))
+            timed = Timed(recipes_of(head["recipes"]), device, str(head["framework"]))
+            self.timers.append((timed, function))
         except BaseException as raised:
             self.reply({"error": describe(raised)})
         else:
@@ -165,7 +167,9 @@ class _Guest:
         return {"~": "handle", "n": number, "callable": callable(thing), "type": kind}
 
     def thing(self, tree: dict[str, Any]) -> Any:
-        """What a handle in a request stands for: an object of this process, or a function of the grader."""
+        """What a handle in a request stands for: an object of this process, a path, or a function of the grader."""
+        if "path" in tree:
+            return Path(str(tree["path"]))
         if tree.get("mine"):
             return self.objects[int(tree["n"])]
         number = int(tree["n"])

@@ -47,6 +47,10 @@ class LabCell:
         """Whether it is code."""
         return self.cell_type == "code"
 
+    def untouched(self, answer: str | None) -> bool:
+        """Whether an answer is what was handed out, or is missing."""
+        return answer is None or answer.strip() == self.released.strip()
+
 
 @dataclass(frozen=True)
 class LabNotebook:

@@ -35,8 +35,9 @@ def own_lab(name: str, cells: Sequence[Cell]) -> LabNotebook:
         binds = tuple(bound_names(cell.source)) if kind == "solution" else ()
         worth = float(points) if isinstance(points, int | float) else 0.0
         imports = import_lines(cell.source) if kind == "solution" else ""
+        released = "" if kind == "solution" and not _raises(cell.source) else cell.source
         made.append(
-            LabCell(kind, cell.source, cell.source, cell.grade_id, worth, binds, imports, cell.cell_type, cell.metadata)
+            LabCell(kind, cell.source, released, cell.grade_id, worth, binds, imports, cell.cell_type, cell.metadata)
         )
     lab = LabNotebook(name, tuple(_without_own(made)))
     if not lab.checks:
@@ -65,6 +66,14 @@ def _without_own(cells: Sequence[LabCell]) -> list[LabCell]:
                 needed |= _used(cell.source)
         found.append(cell)
     return found[::-1]
+
+
+def _raises(source: str) -> bool:
+    """Whether a cell raises outright, as nbgrader's does where no answer has been written."""
+    try:
+        return any(isinstance(part, ast.Raise) for part in ast.parse(python_of(source)).body)
+    except (SyntaxError, ValueError):
+        return False
 
 
 def _used(source: str) -> set[str]:

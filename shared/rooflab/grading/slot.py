@@ -28,6 +28,7 @@ from . import kernelguest
 from .channel import Channel, Ended, Late
 from .codec import Refused
 from .examiner import MOST_LEARNED, send_socket
+from .gpus import NAMES
 from .lab import LabNotebook
 from .outcome import Outcome
 from .rebuild import Plan
@@ -59,7 +60,8 @@ class Slot:
         level: of the sandbox ("auto", or one of its levels).
         folder: files that the assignment hands out, readable for both; may be None.
         private: where a folder for what the two have to write is made, and removed in the end.
-        accelerator: let the student's process see the GPUs.
+        accelerator: let the student's process see GPUs.
+        gpu: the one that both processes use; all where it is empty.
         hidden: what the student's process may not see, whatever Python's path is.
     """
 
@@ -72,11 +74,12 @@ class Slot:
         folder: Path | None = None,
         private: Path,
         accelerator: bool = False,
+        gpu: str = "",
         hidden: tuple[Path, ...] = (),
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
         self.private = Path(tempfile.mkdtemp(prefix="rooflab-grading-", dir=private))
-        warm = {VARIABLE: lab.imported()}
+        warm = {VARIABLE: lab.imported(), **(dict.fromkeys(NAMES, gpu) if gpu else {})}
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from .gpus import held_gpu, visible_gpus
 from .journal import key_of
 from .lab import LabNotebook
 from .outcome import Outcome
@@ -62,11 +63,19 @@ def run_task(task: Task) -> str:
             folder=files,
             private=folder,
             accelerator=task.accelerator,
+            gpu=gpu,
             hidden=hidden,
         )
 
-    key = hashlib.sha256(repr((task.lab, task.limits, task.level, task.files, task.accelerator)).encode()).hexdigest()
-    with held_slot((task.run, key), make) as slot:
+    with (
+        held_gpu(visible_gpus() if task.accelerator else ()) as gpu,
+        held_slot((task.run, _key(task, gpu)), make) as slot,
+    ):
         # Another submission is asked with other numbers, so that what a student has seen of them helps nobody.
         secret = key_of([task.secret, task.submission])
         return slot.examine(rebuild(lab, cells), secret).to_json()
+
+
+def _key(task: Task, gpu: str) -> str:
+    told = (task.lab, task.limits, task.level, task.files, task.accelerator, gpu)
+    return hashlib.sha256(repr(told).encode()).hexdigest()

@@ -4,13 +4,16 @@ The one who holds the clock, the grader, trusts nothing that runs in the process
 such that whoever answers before the work is done, or does it before the clock starts, cannot give the right answer:
 
 1. `go` brings a seed that nobody knew before. The inputs are drawn from it on the device, inside the timed part.
-2. The answer to `go` holds a digest of all bytes of the results, mixed with a key that came with the seed. Lazy
-   results, work in another stream or thread, and results kept from earlier calls all have the wrong digest.
-3. Then the results are fetched, outside of the timed part. The grader draws the same inputs, checks the results, and
+2. Data of twice the cache's size are read, so that the inputs come from memory, as those of the ceilings do. A hash of
+   them, mixed with a key that came with the seed, is part of the answer: who leaves this out cannot give it.
+3. The function is called, and the device has to end all its work. The answer to `go` holds a digest of all bytes of
+   the results, mixed with the key. Lazy results, work in another stream or thread, and results kept from earlier
+   calls all have the wrong digest.
+4. Then the results are fetched, outside of the timed part. The grader draws the same inputs, checks the results, and
    computes the digest again from what it got.
 
-Drawing and digest take time of their own. A process that has run no code of the student's does the same without the
-function between them; that time is subtracted.
+Drawing, reading and digest take time of their own. A process that has run no code of the student's does the same
+without the function between them; that time is subtracted.
 
 >>> normal((2, 3), "fp32").elements
 6
@@ -29,6 +32,7 @@ import numpy as np
 __all__ = [
     "Recipe",
     "Timed",
+    "ballast",
     "digest_of",
     "hash_kernel",
     "integers",
@@ -102,37 +106,78 @@ def recipes_of(told: Sequence[dict[str, Any]]) -> list[Recipe]:
 
 
 class Timed:
-    """The part of a timed call that is the student's process's; one for each function."""
+    """The part of a timed call that is the student's process's; one for each function.
 
-    def __init__(self, recipes: Sequence[Recipe], device: str) -> None:
+    Args:
+        recipes: of the inputs.
+        device: torch's name of it.
+        framework: whose arrays the function takes and returns, "torch" or "jax".
+    """
+
+    def __init__(self, recipes: Sequence[Recipe], device: str, framework: str = "torch") -> None:
         import torch
 
-        self.recipes, self.device = list(recipes), device
+        self.recipes, self.device, self.framework = list(recipes), device, framework
         self.generator = torch.Generator(device=device)
+        self.ballast = ballast(device)
         self.results: list[Any] = []
 
     def go(self, function: Callable[..., Any], seed: int, key: int) -> int:
         """Draw the inputs, call the function, and return the digest of its results; the clock runs meanwhile."""
+        import torch
+
         self.generator.manual_seed(seed)
         inputs = [recipe.draw(self.generator, self.device) for recipe in self.recipes]
-        results = function(*inputs)
-        self.results = list(results) if isinstance(results, tuple | list) else [results]
-        return digest_of(self.results, key)
+        read = _hash(0, self.ballast, key)
+        if self.framework == "jax":
+            import jax
+
+            inputs = [jax.dlpack.from_dlpack(one) for one in inputs]
+        returned = function(*inputs)
+        results = list(returned) if isinstance(returned, tuple | list) else [returned]
+        self.results = [torch.from_dlpack(one) for one in results] if self.framework == "jax" else results
+        hashes = [read, *(_hash(number, one, key) for number, one in enumerate(self.results, 1))]
+        if torch.device(self.device).type == "cuda":
+            torch.cuda.synchronize()  # all streams of the device
+        return _fold(hashes)
 
     def fetch(self) -> list[np.ndarray[Any, Any]]:
         """Return the results of the last call, each as its bytes."""
         return [_words(result).cpu().numpy() for result in self.results]
 
 
-def digest_of(results: Sequence[Any], key: int) -> int:
+def ballast(device: str) -> Any:
+    """Return words of twice the size of a GPU's cache, the same in every process; none on a CPU, which is not timed."""
+    import torch
+
+    words = 0
+    if torch.device(device).type == "cuda":
+        cache_bytes = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or 64 * 2**20
+        words = 2 * int(cache_bytes) // 4
+    generator = torch.Generator(device=device).manual_seed(0)
+    made = torch.empty(words, dtype=torch.int32, device=device)
+    return made.random_(0, 2**31 - 1, generator=generator)
+
+
+def digest_of(tensors: Sequence[Any], key: int) -> int:
     """Return a 64-bit sum over hashes of every word of tensors, each mixed with its place and with the key.
 
     It ends when the device has computed all of it, since the sum is read back.
     """
+    return _fold([_hash(number, tensor, key) for number, tensor in enumerate(tensors)])
+
+
+def _hash(number: int, tensor: Any, key: int) -> Any:
+    """The hash of one tensor of several, on its device: nobody waits for it yet."""
+    return _sum(_words(tensor), (key + 0x9E3779B9 * number) & 0xFFFFFFFF)
+
+
+def _fold(hashes: Sequence[Any]) -> int:
+    import torch
+
     total = 0
-    for number, result in enumerate(results):
-        words = _words(result)
-        total = (total * 1_000_003 + _sum(words, (key + 0x9E3779B9 * number) & 0xFFFFFFFF)) % 2**64
+    for each in torch.stack(list(hashes)).tolist():
+        total = (total * 1_000_003 + each) % 2**64
     return total
 
 
@@ -146,24 +191,19 @@ def _words(tensor: Any) -> Any:
     return raw.view(torch.int32)
 
 
-def _sum(words: Any, key: int) -> int:
+def _sum(words: Any, key: int) -> Any:
     import torch
 
     if words.is_cuda:
-        return int(_sum_on_gpu(words, key))
+        total = torch.zeros(1, dtype=torch.int64, device=words.device)
+        if words.numel():
+            hash_kernel()[(-(-words.numel() // _BLOCK),)](words, total, words.numel(), key, _BLOCK)
+        return total[0]
     place = torch.arange(words.numel(), dtype=torch.int64, device=words.device)
     mixed = (words.to(torch.int64) & 0xFFFFFFFF) ^ ((place * 0x9E3779B9 + key) & 0xFFFFFFFF)
     for factor in _MIX:
         mixed = ((mixed ^ (mixed >> 16)) * factor) & 0xFFFFFFFF
-    return int((mixed ^ (mixed >> 16)).sum()) % 2**64
-
-
-def _sum_on_gpu(words: Any, key: int) -> int:
-    import torch
-
-    total = torch.zeros(1, dtype=torch.int64, device=words.device)
-    hash_kernel()[(-(-words.numel() // _BLOCK),)](words, total, words.numel(), key, _BLOCK)
-    return int(total) % 2**64
+    return (mixed ^ (mixed >> 16)).sum()
 
 
 @functools.cache

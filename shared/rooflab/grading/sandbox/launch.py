@@ -65,6 +65,8 @@ def environment(given: Mapping[str, str], *, accelerator: bool = False) -> dict[
         "MPLBACKEND": "Agg",
         "PYTHONDONTWRITEBYTECODE": "1",
         "MALLOC_ARENA_MAX": "4",  # each reserves 64 MiB of the address space, which is limited
+        # The probe of the ceilings is on the same GPU, all of whose memory JAX would take.
+        **({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if accelerator else {}),
         **variables("/tmp", given),
         # A fork takes no threads with it: none may run before, whatever guests are to have.
         **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")},
