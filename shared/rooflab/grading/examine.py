@@ -142,7 +142,8 @@ class _Examiner:
         """The points of a check that ended.
 
         A check may compute what is right from the values that it has handed over, as `f(x) == right(x)` does. Where a
-        function has changed these, and returned something as well, the check has to hold without the changes too.
+        function has changed these, the check has to hold as well without the changes or, if nothing but None was
+        returned, without looking at that: the right answer for values that were all taken away may be None.
         """
         score = _worth(value, cell.points)
         if not self.session.changed:
