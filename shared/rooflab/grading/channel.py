@@ -97,7 +97,7 @@ class Channel:
             raise Refused("an answer has too many items")
         try:
             message = json.loads(text.decode("ascii"))
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, MemoryError) as error:
             raise Refused(f"what came is no message ({type(error).__name__})") from None
         if type(message) is not list or len(message) != 2 or type(message[0]) is not dict:
             raise Refused("what came is no message")
