@@ -1,5 +1,6 @@
 """Functions and objects of another process, as checks see them; here that process is not in a sandbox."""
 
+import math
 import os
 import socket
 import subprocess
@@ -382,6 +383,39 @@ def test_what_a_check_may_not_ask_of_an_object_waits_for_a_person():
             ask()
     assert not issubclass(Unsupported, Exception)  # no check that expects some error takes it for one
     assert not issubclass(StudentError, Exception)
+
+
+UNUSUAL = """
+import math
+import numpy as np
+import torch
+
+def objects(): return np.array([1, 2**70], dtype=object)
+def records(): return np.array([(1, 2.0)], dtype=[("a", int), ("b", float)])
+def conjugate(): return torch.tensor([1 + 2j]).conj()
+def sparse(): return torch.eye(2).to_sparse()
+def factorial(n): return math.factorial(n)
+def singular(): return np.linalg.inv(np.zeros((2, 2)))
+def broken(): raise __import__("json").JSONDecodeError("no", "x", 0)
+"""
+
+
+def test_unusual_answers_are_what_they_are(processes):
+    pytest.importorskip("torch", reason="needs torch")
+    session, ran, names = session_with(
+        processes, UNUSUAL, "objects", "records", "conjugate", "sparse", "factorial", "singular", "broken"
+    )
+    assert ran.error is None
+    assert list(names["objects"]()) == [1, 2**70]
+    assert names["records"]()["b"].tolist() == [2.0]
+    assert names["conjugate"]().tolist() == [1 - 2j]
+    assert names["sparse"]().to_dense().sum() == 2
+    assert names["factorial"](50_000) == math.factorial(50_000)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        names["singular"]()
+    with pytest.raises(ValueError, match="no"):  # its own class wants more than a message
+        names["broken"]()
+    session.close()
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])

@@ -259,7 +259,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     except BaseException:  # the student's own __str__
         message = ""
     lines = list(_lines(error))
-    return {"type": type(error).__name__[:100], "builtin": kinds[0], "message": message, "lines": lines[-12:]}
+    names = {"type": type(error).__name__[:100], "module": str(type(error).__module__)[:100], "builtin": kinds[0]}
+    return {**names, "message": message, "lines": lines[-12:]}
 
 
 def _lines(error: BaseException) -> Iterator[str]:

@@ -8,9 +8,10 @@ RuntimeError('SystemExit: 0')
 
 from __future__ import annotations
 
-import builtins
+import contextlib
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,6 +25,8 @@ _COMPARING = frozenset({
     "allclose", "compare", "compare_total", "dist", "eq", "equal", "equals", "ge", "gt", "isclose", "isequal", "le",
     "lt", "ne", "not_equal", "rsub", "sub", "subtract",
 })  # fmt: skip
+# Packages whose exceptions a check may expect of a student's function.
+_RAISING = sys.stdlib_module_names | {"numpy"}
 # Special methods that are not carried over: a person looks, since the object may well have them.
 _NOT_CARRIED = (
     "__abs__", "__and__", "__complex__", "__delitem__", "__enter__", "__exit__", "__float__", "__floordiv__",
@@ -183,17 +186,17 @@ def identity(thing: RemoteObject) -> tuple[int, int]:
 
 
 def raised(told: Any) -> BaseException:
-    """The exception that an untrusted description names: a built-in one, else RuntimeError."""
+    """The exception that an untrusted description names: of Python or numpy, a built-in one, else RuntimeError."""
     if type(told) is not dict:
         return StudentError("the error cannot be read")
-    texts = {key: told[key] if type(told.get(key)) is str else "" for key in ("type", "builtin", "message")}
-    kind = getattr(builtins, texts["builtin"], None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
-        kind, texts["message"] = RuntimeError, f"{texts['type']}: {texts['message']}"
-    try:
-        error: BaseException = kind(texts["message"])
-    except Exception:  # built-in exceptions that want several arguments
-        error = RuntimeError(f"{texts['type']}: {texts['message']}")
+    texts = {key: told[key] if type(told.get(key)) is str else "" for key in ("type", "module", "builtin", "message")}
+    known = texts["module"].partition(".")[0] in _RAISING and texts["module"] in sys.modules
+    error: BaseException = RuntimeError(f"{texts['type']}: {texts['message']}")
+    for module, name in (("builtins", texts["builtin"]), (texts["module"] if known else "builtins", texts["type"])):
+        kind = vars(sys.modules[module]).get(name)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            with contextlib.suppress(Exception):  # some want several arguments
+                error = kind(texts["message"])
     lines = told.get("lines")
     for line in lines[-12:] if type(lines) is list else ():
         if type(line) is str:
