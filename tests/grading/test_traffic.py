@@ -92,6 +92,7 @@ rooflab.traffic.Traffic = Lie
 '''):""",
     1,
 )
+WILD = RIGHT.replace("x + i, mask", "(4096 + 4 * i).to(tl.int64).to(tl.pointer_type(tl.float32)), mask")
 NAMED = "from triton import jit\n" + RIGHT.replace("@triton.jit", "@jit").replace("):", ") -> None:")
 
 
@@ -118,6 +119,7 @@ class Fake:
         pytest.param(FORGED + WASTEFUL, "at most a tenth more", id="patches the library"),
         pytest.param(RIGHT.replace("2 *", "3 *"), "expected", id="wrong"),
         pytest.param(LIE, "what it returns", id="counts for itself"),
+        pytest.param(WILD, "belongs to no argument", id="reads any address"),
         pytest.param("", "does its cell run", id="nothing"),
         pytest.param("def double(*a, **k): return 0", "defines no kernel 'double'", id="a function"),
         pytest.param("double = None", "expected a kernel", id="None"),
