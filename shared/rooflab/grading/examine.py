@@ -9,6 +9,7 @@ True
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -192,7 +193,8 @@ def examine(lab: LabNotebook, plan: Plan, session: Session, shell: Any, secret: 
     set_runners(clock.open)
     try:
         for step in plan.steps:
-            examiner.step(step)
+            with contextlib.suppress(MemoryError):  # a check that is not ended by it gives no points
+                examiner.step(step)
     finally:
         set_counter(None)
         set_runners(None)

@@ -12,4 +12,4 @@ guest._Guest.names = names
 PRIMES, COUNT = [], 0
 """,
 }
-TELLS = "no message|longer than|too many"
+TELLS = "more memory than there is|longer than|too many"
