@@ -273,6 +273,13 @@ def test_a_stranger_and_an_unknown_assignment_are_told(course, run):
         grade_assignment(opened, "week9", Options())
 
 
+@pytest.mark.parametrize("name", ["C++ (2026) [a]", "ASSIGNMENT", "x"])
+def test_a_course_may_lie_in_a_folder_of_any_name(released, tmp_path, name):
+    lies = SmallClass(tmp_path / name, released)
+    lies.submit("ada")
+    assert "ada     | 5 of 5" in lies.grade("--no-feedback")
+
+
 def test_a_machine_that_holds_no_student_code_stops_the_class_with_a_sentence(course, run, monkeypatch):
     from rooflab.grading import grade
     from rooflab.grading.sandbox import SandboxUnavailable

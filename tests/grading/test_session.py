@@ -1,5 +1,6 @@
 """Functions and objects of another process, as checks see them; here that process is not in a sandbox."""
 
+import math
 import os
 import socket
 import subprocess
@@ -151,9 +152,46 @@ def test_objects_can_be_used_and_are_equal_to_nothing(processes):
     for use in (lambda: thing == 1, lambda: thing == 1, lambda: bool(thing), lambda: thing != 2):
         with pytest.raises(Unsupported):
             use()
-    with pytest.raises(TypeError):
-        float(thing)
     session.close()
+
+
+LIAR = """
+class Near:
+    def __sub__(self, other): return 0.0
+    def __add__(self, other): return 0.0
+    def __mul__(self, other): return Near()
+    def __repr__(self): return "Near()"
+    def __len__(self): return 1
+    def allclose(self, other): return True
+    def equals(self, other): return other is None
+    def max(self): return 0.0
+def near(): return Near()
+"""
+
+
+def test_an_object_does_not_say_itself_how_near_it_is(processes):
+    session, _, names = session_with(processes, LIAR, "near")
+    thing, want = names["near"](), np.ones(3)
+    for ask in (
+        lambda: abs(thing - 2.5) < 1e-6,
+        lambda: np.abs(thing - want).max() < 1e-6,
+        lambda: (thing * want).max(),
+        lambda: thing + 2.5,
+        lambda: 2.5 - thing,
+        lambda: abs(thing),
+        lambda: float(thing),
+        lambda: thing / 2,
+        lambda: thing.allclose(want),
+        lambda: thing.equals(other=want),
+        lambda: setattr(thing, "value", 3),
+    ):
+        with pytest.raises(Unsupported):
+            ask()
+    assert (thing * 2).max() == 0.0, "an object that comes of an object and a number may be asked"
+    assert thing.equals(names["near"]()) is False
+    assert repr(thing) == "Near()"
+    session.close()
+    assert repr(RemoteObject(session, 99, -1, "Gone")) == "<the student's Gone>"
 
 
 def test_formats_and_paths_can_be_handed_over(processes, tmp_path):
@@ -327,13 +365,15 @@ def test_changes_of_arguments_are_noted_and_can_be_withheld(processes):
     session, _, names = session_with(processes, MENDED, "sort", "sort_in_place")
     values = [3, 1, 2]
     names["sort_in_place"](values)
-    assert (values, session.changed) == ([1, 2, 3], False)
-    values = [3, 1, 2]
+    assert (values, session.changed) == ([1, 2, 3], True)
+    session.changed, values = False, [3, 1, 2]
     assert names["sort"](values) == 1
     assert (values, session.changed) == ([1, 2, 3], True)
     session.withhold, values = True, [3, 1, 2]
     assert names["sort"](values) == 1
     assert values == [3, 1, 2]
+    assert names["sort_in_place"](values) is not None, "None could be what is right for the changed values"
+    assert values == [1, 2, 3]
     session.close()
 
 
@@ -344,6 +384,39 @@ def test_what_a_check_may_not_ask_of_an_object_waits_for_a_person():
             ask()
     assert not issubclass(Unsupported, Exception)  # no check that expects some error takes it for one
     assert not issubclass(StudentError, Exception)
+
+
+UNUSUAL = """
+import math
+import numpy as np
+import torch
+
+def objects(): return np.array([1, 2**70], dtype=object)
+def records(): return np.array([(1, 2.0)], dtype=[("a", int), ("b", float)])
+def conjugate(): return torch.tensor([1 + 2j]).conj()
+def sparse(): return torch.eye(2).to_sparse()
+def factorial(n): return math.factorial(n)
+def singular(): return np.linalg.inv(np.zeros((2, 2)))
+def broken(): raise __import__("json").JSONDecodeError("no", "x", 0)
+"""
+
+
+def test_unusual_answers_are_what_they_are(processes):
+    pytest.importorskip("torch", reason="needs torch")
+    session, ran, names = session_with(
+        processes, UNUSUAL, "objects", "records", "conjugate", "sparse", "factorial", "singular", "broken"
+    )
+    assert ran.error is None
+    assert list(names["objects"]()) == [1, 2**70]
+    assert names["records"]()["b"].tolist() == [2.0]
+    assert names["conjugate"]().tolist() == [1 - 2j]
+    assert names["sparse"]().to_dense().sum() == 2
+    assert names["factorial"](50_000) == math.factorial(50_000)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        names["singular"]()
+    with pytest.raises(ValueError, match="no"):  # its own class wants more than a message
+        names["broken"]()
+    session.close()
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])

@@ -250,7 +250,7 @@ class _Run:
         try:
             read_bytes(source / "timestamp.txt", 1000)
             stamp: datetime | None = self.course.files.get_existing_timestamp(str(source))
-        except (NotebookError, ValueError, SystemExit):
+        except (NotebookError, ValueError, OverflowError, SystemExit):
             return None
         return stamp
 

@@ -95,7 +95,7 @@ def grade(options: argparse.Namespace) -> int:
         write_class_report(options.html, run)
         print(f"Report on the class: {options.html}")
     lost = [
-        result.student
+        _printable(result.student)
         for result in run.results
         if result.error or any(outcome.lost for outcome in result.outcomes.values())
     ]
@@ -127,11 +127,17 @@ def _table(results: Sequence[StudentResult]) -> str:
         )
         waiting = sum(check.score is None for outcome in outcomes for check in outcome.checks.values())
         told = told or (f"{waiting} checks for a person to look at" if waiting else "")
+        told = _printable(told)
         rows.append([
-            result.student, f"{result.score:g} of {result.points:g}", f"{result.seconds:.1f} s",
+            _printable(result.student), f"{result.score:g} of {result.points:g}", f"{result.seconds:.1f} s",
             "before" if result.done_before else "now", told if len(told) < 90 else told[:87] + "...",
         ])  # fmt: skip
     return render_text(["student", "points", "time", "graded", "remark"], rows)
+
+
+def _printable(text: str) -> str:
+    """A student's text without what a terminal would obey, and without what it cannot show."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
 
 
 def _number(text: str) -> int:

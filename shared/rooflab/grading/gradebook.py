@@ -9,6 +9,7 @@ review when it is graded again, and so is every answer that only a person can gr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -147,5 +148,6 @@ def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
 
 def readable(text: str) -> str:
     """Text as a comment: nbgrader reads comments as Markdown, in which HTML could come from a student's error."""
-    text = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()  # half characters, which no database takes
+    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\ufffd", text)  # what a terminal obeys
+    text = text.encode("utf-8", "replace").decode()  # half characters, which no database takes
     return without_html(text).replace("\n", "  \n").replace("  \n  \n", "\n\n")

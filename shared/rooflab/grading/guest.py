@@ -43,8 +43,8 @@ _MOST_OBJECTS = 10_000
 _MOST_CHANGED = 8 * 2**20
 # Special methods that a check may use on a student's object.
 _OPERATORS = frozenset({
-    "__len__", "__getitem__", "__setitem__", "__contains__", "__iter__", "__next__", "__str__", "__add__", "__sub__",
-    "__mul__",
+    "__len__", "__getitem__", "__setitem__", "__contains__", "__iter__", "__next__", "__repr__", "__str__", "__add__",
+    "__sub__", "__mul__",
 })  # fmt: skip
 
 
@@ -223,7 +223,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     except BaseException:  # the student's own __str__
         message = ""
     lines = list(_lines(error))
-    return {"type": type(error).__name__[:100], "builtin": kinds[0], "message": message, "lines": lines[-12:]}
+    names = {"type": type(error).__name__[:100], "module": str(type(error).__module__)[:100], "builtin": kinds[0]}
+    return {**names, "message": message, "lines": lines[-12:]}
 
 
 def _lines(error: BaseException) -> Iterator[str]:

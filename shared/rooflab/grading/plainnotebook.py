@@ -28,6 +28,7 @@ MOST_SOURCE = 2_000_000
 _MOST_IN_ALL = 5_000_000
 _MOST_PARTS = 3_000_000
 _MOST_ATTACHED = 8_000_000
+_MOST_PICTURES = 100  # in one text: each is looked for in all of it
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
@@ -147,7 +148,7 @@ def _cell(cell: dict[str, Any]) -> Cell:
 def _attachments(told: Any) -> dict[str, dict[str, str]]:
     """Pictures that were pasted into a text: name -> type -> base64."""
     found: dict[str, dict[str, str]] = {}
-    for name, kinds in _dict(told).items():
+    for name, kinds in list(_dict(told).items())[:_MOST_PICTURES]:
         kept = {kind: data for kind, data in _dict(kinds).items() if kind in PICTURES and type(data) is str}
         if kept and sum(map(len, kept.values())) <= _MOST_ATTACHED:
             found[name] = kept

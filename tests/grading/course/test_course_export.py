@@ -133,6 +133,20 @@ def test_the_plain_table_says_points_penalty_and_most(graded, rooflab):
     ]
 
 
+@pytest.mark.parametrize("form", ["csv", "canvas", "moodle"])
+def test_no_name_is_a_formula(graded, rooflab, form):
+    from rooflab.grading.course_gradebook import _open
+
+    with _open(graded) as gradebook:
+        for who, first in (("=1+1", "@SUM(A1)"), ("+eve", "-2+3")):
+            gradebook.update_or_create_student(who, first_name=first, last_name="=HYPERLINK(A1)", email="")
+    code, told, _ = rooflab("course", graded, "--export", form)
+    assert code == 0, told
+    cells = [cell for row in read(graded / f"grades-{form}.csv") for cell in row]
+    assert any(cell.startswith("'=") for cell in cells)
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@")) and cell != "-"]
+
+
 def test_points_are_those_of_nbgraders_own_export(graded, rooflab):
     import subprocess
     import sys
