@@ -284,7 +284,7 @@ def test_a_machine_that_holds_no_student_code_stops_the_class_with_a_sentence(co
     from rooflab.grading import grade
     from rooflab.grading.sandbox import SandboxUnavailable
 
-    def nowhere(pool, function, tasks, ahead):
+    def nowhere(pool, function, tasks, ahead, wait):
         for key, _ in tasks:
             yield key, None, SandboxUnavailable("Student code cannot be held on this machine: install bubblewrap.")
 

@@ -16,14 +16,26 @@ from dataclasses import dataclass, field
 from .gradingrun import StudentResult
 from .lab import LabNotebook
 
-__all__ = ["Exercise", "Reason", "exercises_in", "exercises_of", "same"]
+__all__ = ["Exercise", "Reason", "exercises_in", "exercises_of", "gist", "same"]
 
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
+def gist(note: str) -> str:
+    """What a note says first, and its hint, without the numbers that the check has drawn.
+
+    >>> gist("the median\\nexpected: 3\\nfound: 4\\nhint: Sort first: {'seed': 7}")
+    'the median: Sort first.'
+    """
+    lines = [line.strip() for line in note.strip().partition("\n\n")[0].splitlines()] or [""]
+    hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), "")
+    hint = re.split(r": [{\[]", hint)[0].rstrip(".")  # without the settings and numbers that belong to it
+    return f"{lines[0]}: {hint}." if hint else lines[0]
+
+
 def same(note: str) -> str:
     """What is the same in notes that differ in their numbers only."""
-    return _NUMBER.sub("#", note)
+    return _NUMBER.sub("#", gist(note))
 
 
 @dataclass

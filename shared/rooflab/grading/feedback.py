@@ -20,12 +20,12 @@ from typing import Any
 
 from rooflab.reporting.markup import Html, document, pill, table
 
-from .exercises import Exercise, exercises_in
+from .exercises import Exercise, exercises_in, gist
 from .lab import LabCell, LabNotebook
 
 __all__ = ["FeedbackWriter"]
 
-_CUT = 200
+_MOST = 200
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _table(exercises: Sequence[Exercise], marks: _Marks, failure: str) -> str:
     for one in exercises:
         mark = marks.sum_of(one.checks or [one.name])
         link = Html(f'<a href="#{_anchor(one.name)}">{escape(one.title)}</a>')
-        rows.append([link, Html(_pill(mark)), "" if failure else _gist(marks.comments.get(one.name, ""))])
+        rows.append([link, Html(_pill(mark)), "" if failure else _cut(gist(marks.comments.get(one.name, "")))])
     return table(("exercise", "points", "what to look at"), rows).replace('class="scroll"', 'class="scroll words"', 1)
 
 
@@ -198,13 +198,8 @@ def _title(lab: LabNotebook) -> str:
     return lab.name
 
 
-def _gist(comment: str) -> str:
-    """The first thing that a comment says, and its hint."""
-    lines = [line.strip() for line in comment.strip().partition("\n\n")[0].splitlines()] or [""]
-    hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), "")
-    hint = hint.partition(": {")[0].rstrip(".")  # without the settings that belong to it
-    line = f"{lines[0]}: {hint}." if hint else lines[0]
-    return line if len(line) <= _CUT else f"{line[: _CUT - 3]}..."
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
 
 
 def _anchor(name: str) -> str:

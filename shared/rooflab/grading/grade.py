@@ -52,6 +52,7 @@ def grade_assignment(
     options: Options,
     *,
     told: Callable[[int, int], None] = lambda done, total: None,
+    wait: Callable[[], None] = lambda: None,
 ) -> GradingRun:
     """Grade what was handed in for an assignment, and write gradebook, `autograded/` and `feedback/`.
 
@@ -60,6 +61,7 @@ def grade_assignment(
         assignment: a released assignment.
         options: how.
         told: called with how many students are done, and how many there are.
+        wait: called now and then, also while nothing is done.
 
     Raises:
         ValueError: there is nothing to grade, or the assignment was not released.
@@ -79,7 +81,7 @@ def grade_assignment(
     with journal.alone(), course.gradebook() as gradebook:
         fixed = options.seed or next((lab.seed for lab in labs.values() if lab.seed and not options.fresh_seed), None)
         run = _Run(course, assignment, labs, options, journal, journal.secret(fixed, fresh=options.fresh_seed))
-        run.names = cell_names(gradebook, assignment)
+        run.names, run.wait = cell_names(gradebook, assignment), wait
         with closing(run.over(students, gradebook)) as graded:
             for result in graded:
                 results.append(result)
@@ -99,6 +101,7 @@ class _Run:
     secret: str
     writer: FeedbackWriter | None = None
     names: dict[str, str] = field(default_factory=dict)
+    wait: Callable[[], None] = lambda: None
     token: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __post_init__(self) -> None:
@@ -119,7 +122,7 @@ class _Run:
                 for name in todo:
                     yield (student, name), self.task(handed, name)
 
-        with closing(run_all(self.pool, run_task, tasks(), 2 * self.options.jobs)) as done:
+        with closing(run_all(self.pool, run_task, tasks(), 2 * self.options.jobs, self.wait)) as done:
             for (student, name), told, error in done:
                 handed = pending[student]
                 outcome = Outcome.from_json(told) if error is None else self.failed(name, error)
@@ -194,7 +197,7 @@ class _Run:
 
     def write(self, result: StudentResult, handed: _Handed, gradebook: Any) -> StudentResult:
         key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
-        submission = None
+        submission: Any = None
         if self.journal.recorded(handed.student, key) and not self.options.again:
             submission = found_submission(gradebook, self.assignment, handed.student)
         done = submission is not None
@@ -203,6 +206,8 @@ class _Run:
             stamp = self.timestamp(handed.student)
             submission = record(gradebook, self.assignment, handed.student, told, stamp, self.names)
         moved = penalize(gradebook, self.course.app, self.course.db_url, submission)  # the due date may have been
+        penalty = sum(one.late_submission_penalty or 0.0 for one in submission.notebooks)
+        result = replace(result, late_s=max(0.0, submission.total_seconds_late), penalty=penalty)
         if done and not moved and not self.options.refresh:
             return replace(result, done_before=True)
         pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
