@@ -13,11 +13,14 @@ import functools
 import json
 import re
 import warnings
+from html import escape
 from typing import Any
 
 from .lab import LabNotebook
 
 __all__ = ["FeedbackWriter"]
+
+_MOST_HIGHLIGHTED = 500_000  # characters of a page: a second or two for each megabyte would keep the class waiting
 
 
 class FeedbackWriter:
@@ -94,7 +97,14 @@ def _exporter() -> Any:
             if not hasattr(self, "highlight"):
                 highlight = Highlight2HTML(pygments_lexer="python", parent=self)
                 self.highlight = functools.lru_cache(4096)(lambda source, metadata=None: highlight(source))
-            self.register_filter("highlight_code", lambda source, metadata=None, **_: self.highlight(source))
+            room = _MOST_HIGHLIGHTED
+
+            def highlighted(source: str, metadata: Any = None, **_: Any) -> str:
+                nonlocal room
+                room -= len(source)
+                return self.highlight(source) if room > 0 else f"<pre>{escape(source)}</pre>"
+
+            self.register_filter("highlight_code", highlighted)
             data_type = WidgetsDataTypeFilter(notebook_metadata=self._nb_metadata, parent=self, resources=resources)
             self.register_filter("filter_data_type", data_type)
             html, resources = TemplateExporter.from_notebook_node(self, nb, resources, **kw)
