@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import tempfile
 import threading
 import time
 
@@ -10,11 +9,6 @@ import pytest
 
 from rooflab.grading import grade_command
 from rooflab.grading.gpus import held_gpu, visible_gpus
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +24,7 @@ def test_each_is_held_by_one_at_a_time():
     held, most, lock = [], [0], threading.Lock()
 
     def work():
-        with held_gpu(("0", "1")) as gpu:
+        with held_gpu(("test-0", "test-1")) as gpu:
             with lock:
                 assert gpu not in held
                 held.append(gpu)
@@ -48,19 +42,25 @@ def test_each_is_held_by_one_at_a_time():
     assert held == []
 
 
-def _hold_and_die(folder):
-    tempfile.tempdir = folder
-    with held_gpu(("0",)):
+def _hold_and_die():
+    with held_gpu(("test-2",)):
         os.kill(os.getpid(), 9)
 
 
-def test_a_killed_process_holds_none(tmp_path):
-    process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(str(tmp_path),))
+def test_a_killed_process_holds_none():
+    process = multiprocessing.get_context("spawn").Process(target=_hold_and_die)
     process.start()
     process.join(60)
     assert process.exitcode == -9
-    with held_gpu(("0",)) as gpu:
-        assert gpu == "0"
+    with held_gpu(("test-2",)) as gpu:
+        assert gpu == "test-2"
+
+
+def test_what_fails_while_a_gpu_is_held_is_told():
+    with pytest.raises(OSError, match="a disk"), held_gpu(("test-3",)):
+        raise OSError("a disk")
+    with held_gpu(("test-3",)) as gpu:
+        assert gpu == "test-3"
 
 
 def test_without_a_gpu_the_command_says_what_to_do(monkeypatch):

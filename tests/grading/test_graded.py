@@ -102,13 +102,15 @@ def test_megabytes_of_code_are_shown_without_colours():
     pytest.importorskip("nbgrader", reason="nbgrader is not installed")
     from rooflab.grading.feedback import FeedbackWriter
 
-    submission = SimpleNamespace(grades=(), comments=(), late_submission_penalty=0, score=0, max_score=0)
+    handed = SimpleNamespace(student=SimpleNamespace(id="ada"), timestamp=None)
+    submission = SimpleNamespace(grades=(), comments=(), late_submission_penalty=0, assignment=handed)
     lab, writer = LabNotebook("lab", ()), FeedbackWriter()
-    cells = [Cell("code", "def f(): return 1"), Cell("code", "a = a as <b> " * 150_000)]
+    cells = [Cell("code", "def f(): return 1"), Cell("code", "a = a as <b> " * 150_000), Cell("markdown", "$a$ " * 9)]
     page = writer.page(graded_notebook(lab, cells, Outcome("lab")), lab, submission)
     assert '<span class="k">def</span>' in page
     assert '<span class="k">as</span>' not in page
     assert "as &lt;b&gt; a" in page
+    assert page.count("$a$ ") == 9, "what comes behind it too"
 
 
 def test_comments_are_text_that_a_database_takes():

@@ -28,7 +28,8 @@ class Processes:
     def start(self, what):
         mine, theirs = socket.socketpair()
         with theirs:
-            env = {**os.environ, "PYTHONPATH": str(SHARED), "PYTHONWARNINGS": "ignore"}
+            env = {**os.environ, "PYTHONPATH": str(SHARED), "PYTHONWARNINGS": "ignore",
+                   "MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # fmt: skip
             command = [sys.executable, "-c", SERVE, str(theirs.fileno())]
             self.running[what] = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], env=env, stderr=subprocess.DEVNULL
@@ -277,7 +278,7 @@ def test_outputs_of_a_cell_are_text_and_pictures(processes):
     )
     session, ran, _ = session_with(processes, source)
     assert ran.error is None
-    assert ran.outputs[0]["text"] == "seen\n2\n"
+    assert [one.get("text") for one in ran.outputs] == ["seen\nerr\n", None, "2\n"]
     from rooflab.grading.outputs import of_student
 
     shown = list(of_student(ran))
@@ -466,3 +467,30 @@ def test_timed_calls_run_in_the_student_s_process_and_probes_in_another(processe
         session.close()
     assert {name: len(times) for name, times in told.items()} == {"own": 3, "null": 3, "copy": 3}
     assert not processes.running
+
+
+def test_outputs_stand_in_their_order_and_figures_are_pictures(processes):
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    source = (
+        "import matplotlib.pyplot as plt\nprint('before')\n_ = plt.plot([1, 2])\nplt.show()\nprint('after')\n"
+        "_ = plt.plot([2, 1])\n1 / 0"
+    )
+    session, ran, _ = session_with(processes, source)
+    from rooflab.grading.outputs import of_student
+
+    kinds = [(one.get("text") or one.get("ename") or sorted(one["data"])) for one in of_student(ran)]
+    assert kinds == [
+        "before\n",
+        ["image/png", "text/plain"],
+        "after\n",
+        ["image/png", "text/plain"],
+        "ZeroDivisionError",
+    ]
+    session.close()
+
+
+def test_a_cell_that_cannot_be_read_names_its_line(processes):
+    session, ran, _ = session_with(processes, "x = 1\ny = = 2\n")
+    assert ran.error["message"] == "invalid syntax (line 2 of the cell)"
+    assert ran.outputs == []
+    session.close()

@@ -6,14 +6,15 @@
 ...     found
 ''
 
-A file for each GPU is locked while it is in use, by whichever process of this user; a lock falls with its process.
+Whoever uses a GPU, of this user's processes, has bound an abstract Unix socket of its name: only one can, nothing is
+written anywhere, and the name is free again when the process ends, however that comes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -47,16 +48,21 @@ def held_gpu(gpus: Sequence[str]) -> Iterator[str]:
     if not gpus:
         yield ""
         return
-    import fcntl
-
-    folder = Path(tempfile.gettempdir(), f"rooflab-gpus-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        files = {name: stack.enter_context((folder / name.replace("/", "_")).open("a")) for name in gpus}
-        while True:
-            for name, file in files.items():
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    yield name
-                    return
+    with contextlib.ExitStack() as held:
+        while (name := _taken(gpus, held)) is None:
             time.sleep(_LOOK_S)
+        yield name
+
+
+def _taken(gpus: Sequence[str], held: contextlib.ExitStack) -> str | None:
+    """Take one that is free, until the stack is closed."""
+    for name in gpus:
+        lock = socket.socket(socket.AF_UNIX)
+        try:
+            lock.bind(f"\0rooflab/{os.getuid()}/gpu/{name}"[:100])
+        except OSError:  # in use
+            lock.close()
+        else:
+            held.enter_context(lock)
+            return name
+    return None

@@ -21,7 +21,7 @@ from .coursefolder import CourseFolder
 from .dispatch import TRIES, run_all
 from .executors import open_executor
 from .feedback import FeedbackWriter
-from .gradebook import cell_names, penalize, record
+from .gradebook import cell_names, found_submission, penalize, record
 from .graded import graded_notebook
 from .gradingrun import GradingRun, Options, StudentResult
 from .journal import Journal, key_of, write_atomically
@@ -196,19 +196,20 @@ class _Run:
 
     def write(self, result: StudentResult, handed: _Handed, gradebook: Any) -> StudentResult:
         key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
-        done = self.journal.recorded(handed.student, key) and not self.options.again
-        if done and not self.options.refresh:
-            return replace(result, done_before=True)
-        pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
-        told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
-        if done:
-            submission = gradebook.find_submission(self.assignment, handed.student)
-        else:
+        submission = None
+        if self.journal.recorded(handed.student, key) and not self.options.again:
+            submission = found_submission(gradebook, self.assignment, handed.student)
+        done = submission is not None
+        if not done:
+            told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
             stamp = self.timestamp(handed.student)
             submission = record(gradebook, self.assignment, handed.student, told, stamp, self.names)
-        penalize(gradebook, self.course.app, self.course.db_url, submission)
+        moved = penalize(gradebook, self.course.app, self.course.db_url, submission)  # the due date may have been
+        if done and not moved and not self.options.refresh:
+            return replace(result, done_before=True)
+        pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         if self.options.feedback:
-            self.write_feedback(handed.student, submission, pages)
+            self.write_feedback(handed, submission, pages)
         if not any(outcome.lost for outcome in handed.outcomes.values()):
             self.journal.note_recorded(handed.student, key)
         return replace(result, done_before=done)
@@ -224,23 +225,25 @@ class _Run:
         write_atomically(folder / f"{name}.ipynb", text.encode("utf-8", "replace"))
         return text
 
-    def write_feedback(self, student: str, submission: Any, pages: Mapping[str, str]) -> None:
+    def write_feedback(self, handed: _Handed, submission: Any, pages: Mapping[str, str]) -> None:
         if self.writer is None:
             self.writer = FeedbackWriter()
+        student, outcomes = handed.student, handed.outcomes
         folder = self.course.path("feedback", student, self.assignment)
         for notebook in submission.notebooks:
             if notebook.name in pages:
-                page = self.page(pages[notebook.name], self.labs[notebook.name], notebook)
+                failure = outcomes[notebook.name].failure
+                page = self.page(pages[notebook.name], self.labs[notebook.name], notebook, failure)
                 write_atomically(folder / f"{notebook.name}.html", page.encode("utf-8", "replace"))
         self.copy_notes(student, folder)
 
-    def page(self, graded: str, lab: LabNotebook, notebook: Any) -> str:
+    def page(self, graded: str, lab: LabNotebook, notebook: Any, failure: str) -> str:
         """The page of a notebook, without the student's cells where nbconvert stops at what stands in them."""
         assert self.writer is not None
         try:
-            return self.writer.page(graded, lab, notebook)
+            return self.writer.page(graded, lab, notebook, failure)
         except Exception:
-            return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook)
+            return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook, failure)
 
     def timestamp(self, student: str) -> datetime | None:
         """When the student handed in, if that is known."""
