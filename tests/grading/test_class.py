@@ -16,7 +16,7 @@ from rooflab.grading.exercises import exercises_of
 from rooflab.grading.grade import grade_assignment
 from rooflab.grading.gradingrun import Options
 
-from .smallclass import ASSIGNMENT, LAB, SECRET_LINE, SmallClass
+from .smallclass import ASSIGNMENT, LAB, SECRET_LINE, SHARED, SmallClass, source_notebook
 
 pytestmark = [
     pytest.mark.xdist_group("grading"),
@@ -271,6 +271,20 @@ def test_a_stranger_and_an_unknown_assignment_are_told(course, run):
         grade_assignment(opened, ASSIGNMENT, Options(students=("nobody_known",)))
     with pytest.raises(ValueError, match=r"knows no assignment 'week9' \(it knows: week1\)"):
         grade_assignment(opened, "week9", Options())
+
+
+def test_feedback_shows_no_line_of_a_module_that_only_the_instructor_has(tmp_path):
+    notebook = source_notebook()
+    (check,) = (cell for cell in notebook["cells"] if "total-check" in str(cell["metadata"]))
+    check["source"] = "import teacher_4711\n\nteacher_4711.compare(total)\n"  # nothing hidden: its outputs are shown
+    course = SmallClass(tmp_path / "class", notebook=notebook)
+    (tmp_path / "teacher_4711.py").write_text("def compare(f):\n    assert f([2, 3]) == 5  # right-4711\n")
+    course.submit("ada", total="def total(values):\n    return values[9]\n")
+    course.grade(PYTHONPATH=f"{SHARED}{os.pathsep}{tmp_path}")
+    page = (course.root / "feedback" / "ada" / ASSIGNMENT / f"{LAB}.html").read_text(encoding="utf-8")
+    assert "IndexError" in page
+    assert "right-4711" not in page
+    assert str(tmp_path) not in page
 
 
 @pytest.mark.parametrize("name", ["C++ (2026) [a]", "ASSIGNMENT", "x"])

@@ -4,6 +4,7 @@ import base64
 import json
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,7 @@ from rooflab.grading.gradebook import readable
 from rooflab.grading.graded import graded_notebook, without_html
 from rooflab.grading.lab import LabCell, LabNotebook
 from rooflab.grading.outcome import Outcome
-from rooflab.grading.plainnotebook import NotebookError, cells_of
+from rooflab.grading.plainnotebook import Cell, NotebookError, cells_of
 from rooflab.grading.sandbox.places import places
 
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -95,6 +96,21 @@ def test_a_text_that_opens_a_million_links_is_shown_soon():
     [cell, _] = graded(text("![" * 500_000, attachments=many), text("attachment:" * 100_000) | {"metadata": {}})
     assert "attachments" not in cell
     assert time.monotonic() - begun < 10
+
+
+def test_megabytes_of_code_are_shown_without_colours():
+    pytest.importorskip("nbgrader", reason="nbgrader is not installed")
+    from rooflab.grading.feedback import FeedbackWriter
+
+    handed = SimpleNamespace(student=SimpleNamespace(id="ada"), timestamp=None)
+    submission = SimpleNamespace(grades=(), comments=(), late_submission_penalty=0, assignment=handed)
+    lab, writer = LabNotebook("lab", ()), FeedbackWriter()
+    cells = [Cell("code", "def f(): return 1"), Cell("code", "a = a as <b> " * 150_000), Cell("markdown", "$a$ " * 9)]
+    page = writer.page(graded_notebook(lab, cells, Outcome("lab")), lab, submission)
+    assert '<span class="k">def</span>' in page
+    assert '<span class="k">as</span>' not in page
+    assert "as &lt;b&gt; a" in page
+    assert page.count("$a$ ") == 9, "what comes behind it too"
 
 
 def test_comments_are_text_that_a_database_takes():

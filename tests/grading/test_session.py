@@ -340,6 +340,17 @@ def test_what_ends_iterators_does_not_end_those_of_a_check(processes):
     session.close()
 
 
+def test_objects_of_a_process_that_has_ended_are_none_of_the_next(processes):
+    source = "import os\ndef ends(): os._exit(0)\ndef fine(): return 1\n"
+    session, _, names = session_with(processes, source, "ends", "fine")
+    with pytest.raises(StudentError):
+        names["ends"]()
+    with pytest.raises(StudentError, match="a fresh one has taken its place"):
+        names["fine"]()
+    assert session.values(["fine"])["fine"]() == 1
+    session.close()
+
+
 def test_a_name_that_cannot_be_sent_does_not_cost_the_others(processes):
     session, _, names = session_with(processes, MENDED, "deep", "fine", "items")
     assert "deep" not in names

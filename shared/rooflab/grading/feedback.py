@@ -26,6 +26,9 @@ from .lab import LabCell, LabNotebook
 __all__ = ["FeedbackWriter"]
 
 _MOST = 200
+# Characters of a page that are more than plain text: a megabyte of code takes seconds, one of formulas a minute, for
+# which the class would wait.
+_MOST_CODE, _MOST_TEXT = 500_000, 100_000
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class FeedbackWriter:
 
         self.renderer = Renderer("cell")
         self.renderer.title = "the notebook"
+        self.room = 1.0  # the share of a page that may still be more than plain text
         self.markdown = functools.lru_cache(4096)(self.renderer.markdown)
         self.code = functools.lru_cache(4096)(self.renderer.code)
 
@@ -91,6 +95,7 @@ class FeedbackWriter:
 
         marks, exercises = _Marks.of(submission), exercises_in(lab)
         cells = rejoin_lines(from_dict(json.loads(notebook))).cells
+        self.room = 1.0 + sum(len(cell.released) / _MOST_TEXT for cell in lab.cells)
         title = _title(lab)
         for cell in cells[:1]:  # the page's own
             cell.source = cell.source.removeprefix(f"# {title}")
@@ -138,6 +143,9 @@ class FeedbackWriter:
 
     def shown(self, cell: Any, outputs: str) -> str:
         """A cell as the student wrote it."""
+        self.room -= len(cell.source) / (_MOST_TEXT if cell.cell_type == "markdown" else _MOST_CODE)
+        if self.room < 0:
+            return f'<div class="cell"><pre tabindex="0">{escape(cell.source)}</pre>{outputs}</div>'
         if cell.cell_type == "markdown":
             attached = cell.get("attachments")
             return self.renderer.markdown(cell.source, attached) if attached else self.markdown(cell.source)

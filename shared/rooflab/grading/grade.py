@@ -34,6 +34,8 @@ from .worker import end_run
 
 __all__ = ["GradingRun", "Options", "StudentResult", "grade_assignment"]
 
+_FOLDERS = 3  # submitted/STUDENT/ASSIGNMENT: a student who can write there could lead to another one's
+
 
 @dataclass
 class _Handed:
@@ -152,7 +154,7 @@ class _Run:
                     raise NotebookError(f"{folder.name} is a link to another place: hand in the folder itself.")
                 if not path.exists() and not path.is_symlink():
                     raise NotebookError(_absent(path))
-                raw = read_bytes(path)
+                raw = read_bytes(path, folders=_FOLDERS)
             except NotebookError as error:
                 handed.faults[name] = str(error)
                 raw = str(error).encode()
@@ -253,7 +255,7 @@ class _Run:
         self.copy_notes(student, self.course.path("autograded", student, self.assignment))
         source = self.course.path("submitted", student, self.assignment)
         try:
-            read_bytes(source / "timestamp.txt", 1000)
+            read_bytes(source / "timestamp.txt", 1000, folders=_FOLDERS)
             stamp: datetime | None = self.course.files.get_existing_timestamp(str(source))
         except (NotebookError, ValueError, OverflowError, SystemExit):
             return None
@@ -264,11 +266,13 @@ class _Run:
         for name in ("timestamp.txt", "submission_secret.txt"):
             with suppress(NotebookError):
                 source = self.course.path("submitted", student, self.assignment) / name
-                write_atomically(folder / name, read_bytes(source, 1000))
+                write_atomically(folder / name, read_bytes(source, 1000, folders=_FOLDERS))
 
 
 def _absent(path: Path) -> str:
-    names = sorted(one.name for one in path.parent.glob("*.ipynb"))
+    names: list[str] = []
+    with suppress(OSError):  # its folder has gone meanwhile
+        names = sorted(one.name for one in path.parent.glob("*.ipynb"))
     others = [name.encode("utf-8", "replace").decode() for name in names]  # a name may be of bytes that are no text
     there = f" (it has {', '.join(others[:3])}: is that the lab under another name?)" if others else ""
     return f"No {path.name} was handed in{there}."

@@ -62,10 +62,19 @@ def read_cells(path: Path, most_bytes: int = MOST_BYTES) -> list[Cell]:
     return cells_of(read_bytes(path, most_bytes), str(path.name))
 
 
-def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the bytes of a regular file that is no link, which is opened once and read up to a limit."""
+def read_bytes(path: Path, most_bytes: int = MOST_BYTES, *, folders: int = 0) -> bytes:
+    """Return the bytes of a regular file that is no link, which is opened once and read up to a limit.
+
+    Args:
+        path: of the file.
+        most_bytes: a file of more is refused.
+        folders: how many of the folders above it may be no links either, whoever changes them meanwhile.
+
+    Raises:
+        NotebookError: the file cannot be read; the message says why.
+    """
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = _open(path, folders)
     except OSError as error:
         linked = path.is_symlink()
         why = "it is a link: hand in the file itself" if linked else f"it cannot be opened ({error.strerror})"
@@ -81,6 +90,19 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
                 "clear its outputs (Edit, Clear Outputs of All Cells), save, and hand in again."
             )
         return file.read(most_bytes + 1)
+
+
+def _open(path: Path, folders: int) -> int:
+    if not folders or os.open not in os.supports_dir_fd:
+        return os.open(path, _FLAGS)
+    place = os.open(path.parents[folders], os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for name in path.parts[-1 - folders : -1]:
+            before, place = place, os.open(name, _FLAGS | os.O_DIRECTORY, dir_fd=place)
+            os.close(before)
+        return os.open(path.name, _FLAGS, dir_fd=place)
+    finally:
+        os.close(place)
 
 
 def cells_of(raw: bytes, name: str = "the notebook") -> list[Cell]:

@@ -250,6 +250,7 @@ class Session:
         assert self.channel is not None
         self.channel.close()
         self.channel = None
+        self.generation += 1  # objects of this process mean nothing to the next
         found = self.provider.end(STUDENT, why or "its connection was closed")
         raise StudentError(why or found or "it ended its process") from None
 
