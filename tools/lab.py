@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import MutableMapping, Sequence
@@ -45,11 +46,24 @@ def move_out_of_home(environment: MutableMapping[str, str], home: Path, instead:
     return True
 
 
+def switch_news_off(environment: MutableMapping[str, str], folder: Path) -> None:
+    """Let JupyterLab not ask about news, in a window over the text: settings of our own, before those of the reader."""
+    told = folder / "labconfig" / "page_config.json"
+    told.parent.mkdir(parents=True, exist_ok=True)
+    told.write_text(
+        '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}\n', encoding="utf-8"
+    )
+    search = [str(folder), *filter(None, [environment.get("JUPYTER_CONFIG_PATH")])]
+    environment["JUPYTER_CONFIG_PATH"] = os.pathsep.join(search)
+
+
 def main(options: Sequence[str]) -> None:
     """Become JupyterLab."""
     kept = ROOT / ".rooflab" / "jupyter"
     if move_out_of_home(os.environ, Path.home(), kept):
         print(f"Your home folder cannot be written; Jupyter keeps its files in {kept}.")
+    with contextlib.suppress(OSError):  # a clone that cannot be written shows the window
+        switch_news_off(os.environ, ROOT / ".rooflab" / "jupyter-settings")
     words = command(options, root=hasattr(os, "getuid") and os.getuid() == 0)
     if not os.access(words[0], os.X_OK):
         sys.exit(f"JupyterLab is not installed beside {sys.executable}: use `make lab`, or pip install -e '.[lab]'.")

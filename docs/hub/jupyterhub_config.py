@@ -26,10 +26,12 @@ FILES = {
     settings / "nbgrader_config.py": (
         f"c = get_config()\nc.CourseDirectory.course_id = {COURSE!r}\nc.Exchange.root = {str(exchange)!r}\n"
     ),
-    # Formgrader is a page within JupyterLab's page, which JupyterHub forbids by default.
-    settings / "jupyter_server_config.json": json.dumps(
-        {"ServerApp": {"tornado_settings": {"headers": {"Content-Security-Policy": "frame-ancestors 'self'"}}}}
-    ),
+    settings / "jupyter_server_config.json": json.dumps({"ServerApp": {
+        # Formgrader is a page within JupyterLab's page, which JupyterHub forbids by default.
+        "tornado_settings": {"headers": {"Content-Security-Policy": "frame-ancestors 'self'"}},
+        # A login shell, which terminals have where the hub runs as a service, would not find rooflab and nbgrader.
+        "terminado_settings": {"shell_command": ["/bin/bash"]},
+    }}),
     settings / "labconfig" / "page_config.json": json.dumps(
         {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
     ),

@@ -33,11 +33,11 @@ class OutputError(OSError):
 _REASONS = {
     errno.ENOSPC: "the disk is full: free some space and try again",
     errno.EDQUOT: "the disk quota is used up: free some space and try again",
-    errno.EROFS: "it is on a read-only file system: give another folder with --output",
-    errno.EACCES: "you may not write there: give another folder with --output",
-    errno.EPERM: "you may not write there: give another folder with --output",
-    errno.ENOTDIR: "a file stands where a folder is needed: give another folder with --output",
-    errno.EEXIST: "a file stands where a folder is needed: give another folder with --output",
+    errno.EROFS: "it is on a read-only file system: choose another folder",
+    errno.EACCES: "you may not write there: choose another folder",
+    errno.EPERM: "you may not write there: choose another folder",
+    errno.ENOTDIR: "a file stands where a folder is needed: choose another folder",
+    errno.EEXIST: "a file stands where a folder is needed: choose another folder",
 }
 
 

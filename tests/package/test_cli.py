@@ -145,7 +145,7 @@ def test_a_lab_without_solutions_says_so(book_folder, capsys):
 def test_an_output_folder_that_cannot_be_made_is_one_sentence(book_folder, capsys):
     (book_folder / "file").write_text("")
     assert main(["run", "u1", "--output", "file"]) == 1
-    assert "a file stands where a folder is needed: give another folder with --output" in capsys.readouterr().err
+    assert "a file stands where a folder is needed: choose another folder" in capsys.readouterr().err
 
 
 def test_record_keeps_what_a_unit_logged(book_folder, notebook, capsys):

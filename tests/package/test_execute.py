@@ -125,7 +125,7 @@ def test_a_kernel_that_cannot_start_says_why(notebook, tmp_path, monkeypatch):
 def test_an_output_folder_that_is_a_file_is_found_out_before_the_run(notebook, tmp_path):
     (tmp_path / "file").write_text("")
     source = notebook("side", "open('ran', 'w').close()")
-    with pytest.raises(OutputError, match="a file stands where a folder is needed: give another folder with --output"):
+    with pytest.raises(OutputError, match="a file stands where a folder is needed: choose another folder"):
         execute(source, tmp_path / "file", progress=False)
     assert not (tmp_path / "ran").exists()
 

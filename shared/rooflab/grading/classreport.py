@@ -26,6 +26,7 @@ from .outcome import STOPPED, Outcome
 
 __all__ = ["write_class_report"]
 
+_NOTABLE_S = 0.1  # what takes less was not run
 _SLOWEST, _REASONS, _NAMED, _LINES = 10, 4, 12, 6
 
 
@@ -163,7 +164,7 @@ def _waiting(exercises: Sequence[Exercise], failed: Sequence[str]) -> str:
 
 
 def _slowest(results: Sequence[StudentResult]) -> str:
-    slow = sorted(results, key=lambda result: -result.seconds)[:_SLOWEST]
+    slow = sorted((one for one in results if one.seconds >= _NOTABLE_S), key=lambda one: -one.seconds)[:_SLOWEST]
     rows = [
         [
             one.student,
@@ -172,7 +173,6 @@ def _slowest(results: Sequence[StudentResult]) -> str:
             "before" if one.done_before else "now",
         ]
         for one in slow
-        if one.seconds
     ]
     return table(("student", "time", "points", "graded"), rows) if rows else ""
 

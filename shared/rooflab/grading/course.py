@@ -108,7 +108,10 @@ def _settle(old: Settings | None, order: Order, folder: Path, root: Path) -> Set
             raise ValueError(f"{old.id!r} is no id of a course: give a word such as perf101 with --id.")
     elif order.course_id not in (None, old.id):
         raise ValueError(f"This course is called {old.id}: make another folder for a course {order.course_id}.")
-    private = order.private.expanduser().resolve() if order.private else None
+    if order.private is not None and not order.private.name:
+        raise ValueError("--private wants a folder of its own, or none for the course's own private/.")
+    taken_back = order.private == Path("none")
+    private = order.private.expanduser().resolve() if order.private and not taken_back else None
     if private and not private.is_dir():
         raise ValueError(f"There is no folder {private}: make it, or correct --private.")
     if private and any(private.is_relative_to(place) for place in (root, folder / "source", folder / "release")):
@@ -116,7 +119,7 @@ def _settle(old: Settings | None, order: Order, folder: Path, root: Path) -> Set
     return old.with_changes(
         labs=None if old.labs is None and (not order.labs or old.sources) else (*(old.labs or ()), *order.labs),
         exchange=order.exchange if order.exchange is not None else old.exchange,
-        private=str(private) if private else old.private,
+        private=str(private) if private else "" if taken_back else old.private,
     )
 
 

@@ -37,7 +37,10 @@ def add_course_options(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--id", dest="course_id", help="the course's name in the exchange (default: that of DIR)")
     make.add_argument("--exchange", metavar="DIR", help="the folder to hand out and in through (default: nbgrader's)")
     make.add_argument(
-        "--private", type=Path, metavar="DIR", help="your own hidden checks and seeds (default: DIR/private, if any)"
+        "--private",
+        type=Path,
+        metavar="DIR",
+        help="your own hidden checks and seeds (default: DIR/private; none takes another one back)",
     )
     out = parser.add_argument_group("export grades; changes nothing in the course")
     out.add_argument("--export", choices=_EXPORTS, help="write grades for Canvas, for Moodle, or as a table")
@@ -106,7 +109,8 @@ def _show(rows: Sequence[Row], folder: Path) -> None:
     ]
     if again:
         print(
-            f"\nHand out in {folder}: nbgrader release_assignment {again[0]}   (--force when it was handed out before)"
+            f"\nHand out in {folder.resolve()}: nbgrader release_assignment {again[0]}"
+            "   (--force when it was handed out before)"
         )
     for row in rows:
         if row.refusal:

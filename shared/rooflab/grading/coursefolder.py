@@ -84,9 +84,14 @@ class CourseFolder:
                 entry = gradebook.find_assignment(assignment)
             except MissingEntry:
                 known = ", ".join(sorted(one.name for one in gradebook.assignments)) or "none"
+                there = self.path("source", ".", assignment).is_dir()
+                advice = (
+                    f"Enter it with `nbgrader generate_assignment {assignment} --force`."
+                    if there
+                    else "Check the name, or make it first."
+                )
                 raise ValueError(
-                    f"The gradebook knows no assignment {assignment!r} (it knows: {known}). Enter it with "
-                    f"`nbgrader generate_assignment {assignment}`."
+                    f"The gradebook knows no assignment {assignment!r} (it knows: {known}). {advice}"
                 ) from None
             labs = []
             for notebook in entry.notebooks:

@@ -99,7 +99,8 @@ class _Examiner:
         if error is not None:
             hidden = cell.source != cell.released
             score, note = _failed(error)
-            note = note or failure_note(error, cell, hidden=hidden)
+            broken = self.failed.get(self.lab.answer_of(cell.name)) if isinstance(error, NameError) else None
+            note = note or (_cell_failed(broken) if broken else failure_note(error, cell, hidden=hidden))
             outputs.append(error_output(error, cell))
         self.checks[cell.name] = CheckResult(score, cell.points, note, time.monotonic() - begun, tuple(outputs))
 
@@ -209,13 +210,18 @@ def examine(lab: LabNotebook, plan: Plan, session: Session, shell: Any, secret: 
 
 
 def _remarks(failed: Mapping[str, Ran]) -> Sequence[str]:
-    told = []
-    for name, ran in failed.items():
-        error = ran.error or {}
-        kind, message = str(error.get("type", ""))[:60], str(error.get("message", ""))[:200]
-        what = message if kind == "StudentError" else f"{kind}: {message}"
-        told.append(f"The cell of {name!r} could not be run: {what}")
-    return told
+    return [f"The cell of {name!r} could not be run: {_why(ran)}" for name, ran in failed.items()]
+
+
+def _cell_failed(ran: Ran) -> str:
+    """What is told of a check that asks for a name which an answer's cell did not get to define."""
+    return f"The cell of this answer could not be run: {_why(ran)}"
+
+
+def _why(ran: Ran) -> str:
+    error = ran.error or {}
+    kind, message = str(error.get("type", ""))[:60], str(error.get("message", ""))[:200]
+    return message if kind == "StudentError" else f"{kind}: {message}"
 
 
 def _sow(seed: int) -> None:

@@ -28,6 +28,7 @@ __all__ = ["EXECUTORS", "open_executor", "slurm_cluster"]
 
 EXECUTORS = "local, dask:ADDRESS (such as dask:tcp://10.0.0.1:8786) or slurm"
 _PATIENCE_S = 60.0
+_CONNECT_S = 15.0
 _SLURM_PATIENCE_S = 3600.0  # jobs wait in a queue
 
 
@@ -82,7 +83,7 @@ def _dask(where: Any, at_end: Callable[[], None], patience_s: float) -> Iterator
     from distributed import Client
 
     try:
-        client = Client(where, timeout=min(patience_s, _PATIENCE_S))
+        client = Client(where, timeout=min(patience_s, _CONNECT_S))
     except (OSError, ValueError) as error:
         raise ValueError(f"No Dask cluster answers at {where} ({error}): start its scheduler first.") from None
     with client:

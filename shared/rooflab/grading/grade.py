@@ -72,7 +72,8 @@ def grade_assignment(
     labs = {lab.name: lab for lab in course.labs(assignment)}
     students = course.students(assignment)
     if unknown := sorted(set(options.students) - set(students)):
-        raise ValueError(f"{unknown[0]} has handed in nothing for {assignment}; those who have: {_some(students)}.")
+        have = f"those who have: {_some(students)}" if students else "nobody has"
+        raise ValueError(f"{unknown[0]} has handed in nothing for {assignment}; {have}.")
     students = [student for student in students if not options.students or student in options.students]
     if not students:
         place = course.path("submitted", "STUDENT", assignment)
@@ -279,4 +280,5 @@ def _absent(path: Path) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nobody"
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rooflab.progress import Progress, clock_time
+from rooflab.stopping import reason
 from rooflab.tables import render_text
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ def grade(options: argparse.Namespace) -> int:
             bar.append(Progress(f"grading {options.assignment}", total, unit="student"))
         bar[0].reach(done)
 
-    run = grade_assignment(course, options.assignment, chosen, told=told, wait=lambda: bar[0].tick())
+    try:
+        run = grade_assignment(course, options.assignment, chosen, told=told, wait=lambda: bar[0].tick())
+    except KeyboardInterrupt as error:
+        why = str(error) or f"Stopped by {reason()}."
+        raise KeyboardInterrupt(f"{why} What was graded is kept: run the command again, and it goes on.") from None
     if bar:
         bar[0].close("graded")
     fresh = run.fresh
@@ -93,6 +98,8 @@ def grade(options: argparse.Namespace) -> int:
     )
     if waiting := sum(bool(result.waiting) for result in run.results):
         print(f"Of {waiting} of them something waits for a person: Formgrader, Manual Grading.")
+    if options.feedback:
+        print(f"The pages in feedback/ were written once more, for {len(run.results)}.")
     if options.html:
         from .classreport import write_class_report
 

@@ -71,8 +71,12 @@ class StudentResult:
                 told.append(outcome.failure)
                 continue
             told += outcome.remarks
-            stopped = {check.note.removeprefix(STOPPED) for check in outcome.checks.values() if check.stopped}
-            told += [f"stopped: {why}" for why in sorted(stopped)]
+            stopped = {
+                f"stopped in {self.labs[name].answer_of(at) or at}: {check.note.removeprefix(STOPPED)}": None
+                for at, check in outcome.checks.items()
+                if check.stopped
+            }
+            told += stopped
             asked = [cell for cell in self.labs[name].cells if cell.kind == "solution"]
             blank = sum(cell.untouched(outcome.answers.get(cell.name)) for cell in asked)
             told += [f"{blank} of {len(asked)} answers not written"] if blank else []

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,7 +54,15 @@ class Journal:
 
     def __init__(self, course: Path, assignment: str) -> None:
         self.folder = course / ".rooflab" / "grading" / assignment
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"{course} cannot be written ({error.strerror}), and grading keeps its journal and results there: "
+                "free it, or copy the course to a place where you may write."
+            ) from error
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -72,6 +72,16 @@ class LabNotebook:
                 return cell
         raise KeyError(name)
 
+    def answer_of(self, check: str) -> str:
+        """Return the name of the answer that stands before a check, or "" where none does."""
+        answer = ""
+        for cell in self.cells:
+            if cell.name == check:
+                return answer
+            if cell.kind in ("solution", "written", "task"):
+                answer = cell.name
+        return ""
+
     def imported(self, *, hidden: bool) -> str:
         """Return the modules that the lab's cells import, as :func:`rooflab.grading.warm.load` takes them.
 

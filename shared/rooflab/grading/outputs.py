@@ -81,7 +81,7 @@ def failure_note(error: BaseException, cell: LabCell, *, hidden: bool) -> str:
     """Say in a sentence or a few lines why a check failed, for a comment that the student reads."""
     message = _ESCAPES.sub("", str(error)).strip()[:1500]
     if isinstance(error, StudentError):
-        return f"{STOPPED}{message.removesuffix('.')}."
+        return f"{STOPPED}{message[:1].lower()}{message[1:].removesuffix('.')}."
     if isinstance(error, NotImplementedError):
         return "This exercise has no answer yet: its function raises NotImplementedError."
     if isinstance(error, NameError) and message:

@@ -158,7 +158,7 @@ def test_output_of_both_kinds_and_of_programs_is_kept_until_the_end(sandbox):
         one.run("import sys; print('one'); print('two', file=sys.stderr)")
         one.run("import subprocess; subprocess.run(['echo', 'three'])")
         one.tell("print('four', end='', flush=True); import os; os._exit(3)")
-        assert one.guest.wait(10) == "It ended by itself with exit code 3."
+        assert one.guest.wait(10) == "It ended its own process, with exit code 3."
         assert one.guest.output() == "one\ntwo\nthree\nfour"
 
 
@@ -191,9 +191,9 @@ def test_what_hangs_and_ignores_signals_is_ended(sandbox, how):
     [
         ("import os; os.kill(os.getpid(), 9)", "It was stopped by the system (SIGKILL)"),
         ("import os; os.abort()", "It crashed with signal 6 (SIGABRT)."),
-        ("import os; os._exit(0)", "It ended by itself."),
+        ("import os; os._exit(0)", "It ended its own process."),
         ("import os; os.kill(os.getpid(), 40)", "It crashed with signal 40"),
-        ("import os; os.close(channel.fileno()); os._exit(7)", "It ended by itself with exit code 7."),
+        ("import os; os.close(channel.fileno()); os._exit(7)", "It ended its own process, with exit code 7."),
     ],
 )
 def test_ends_are_told_apart(sandbox, how, why):
@@ -264,12 +264,12 @@ def test_closing_ends_what_runs(sandbox):
 def test_the_argument_and_the_exit_code_arrive(sandbox):
     with open_box(sandbox.way, entry="sandbox_guest:end") as opened:
         with opened.start("import sys; sys.exit(4)") as guest:
-            assert guest.wait(10) == "It ended by itself with exit code 4."
+            assert guest.wait(10) == "It ended its own process, with exit code 4."
         with opened.start("raise ValueError('wrong')") as guest:
-            assert guest.wait(10) == "It ended by itself with exit code 1."
+            assert guest.wait(10) == "It ended its own process, with exit code 1."
             assert guest.output().rstrip().endswith("ValueError: wrong")
         with opened.start("#" * 3_000_000) as guest:
-            assert guest.wait(10) == "It ended by itself."
+            assert guest.wait(10) == "It ended its own process."
 
 
 def test_a_module_that_is_missing_is_named(sandbox):

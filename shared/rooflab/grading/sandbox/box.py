@@ -3,7 +3,7 @@
 >>> with Sandbox(Limits(), modules=(), entry="os:abort", level="none") as sandbox:
 ...     with sandbox.start(None) as guest:
 ...         guest.wait(10)
-'It ended by itself with exit code 1.'
+'It ended its own process, with exit code 1.'
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Sandbox:
             guest.close()
         except (ServerGone, SandboxUnavailable) as error:
             raise _Unusable(str(error)) from error
-        if why != "It ended by itself.":
+        if why != "It ended its own process.":
             raise _Unusable(f"a guest that does nothing does not end ({why})")
         self._threads = self._server.load(self._modules)
         self._broken = False

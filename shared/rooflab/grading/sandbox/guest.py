@@ -5,7 +5,7 @@ Nothing that comes from a guest is believed: its output is text to show, and why
 >>> ending({"signal": 11})
 'It crashed with signal 11 (SIGSEGV).'
 >>> ending({"code": 0})
-'It ended by itself.'
+'It ended its own process.'
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def ending(outcome: Mapping[str, int]) -> str:
     number = outcome.get("signal")
     if number is None:
         code = outcome.get("code", 0)
-        return f"It ended by itself with exit code {code}." if code else "It ended by itself."
+        return f"It ended its own process, with exit code {code}." if code else "It ended its own process."
     if number == signal.SIGXCPU:
         return "It was stopped by the system: it used up its processor time."
     if number == signal.SIGKILL:
