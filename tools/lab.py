@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import MutableMapping, Sequence
@@ -50,9 +51,8 @@ def switch_news_off(environment: MutableMapping[str, str], folder: Path) -> None
     """Let JupyterLab not ask about news, in a window over the text: settings of our own, before those of the reader."""
     told = folder / "labconfig" / "page_config.json"
     told.parent.mkdir(parents=True, exist_ok=True)
-    told.write_text(
-        '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}\n', encoding="utf-8"
-    )
+    settings = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    told.write_text(json.dumps(settings), encoding="utf-8")
     search = [str(folder), *filter(None, [environment.get("JUPYTER_CONFIG_PATH")])]
     environment["JUPYTER_CONFIG_PATH"] = os.pathsep.join(search)
 

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import __version__
 from .book import UnknownUnit
@@ -67,16 +68,34 @@ def build_parser() -> argparse.ArgumentParser:
     record.add_argument("unit", nargs="*", help=f"{_UNIT_HELP} (default: every unit of the book)")
     _add_output(record, "record")
 
-    check = commands.add_parser("check", help="run the visible checks of your copy of a lab, as grading would")
+    _add_classroom(commands)
+    return parser
+
+
+def _add_classroom(commands: Any) -> None:
+    """What students and instructors of a class use."""
+    check = commands.add_parser(
+        "check",
+        help="run the visible checks of your copy of a lab, as grading would",
+        description="Run the visible checks of your copy of a lab as grading would, and say what each of them found. "
+        "Nothing is handed in, and nothing is written. Example: rooflab check lab1_timer.ipynb",
+    )
     add_check_options(check)
 
-    grade = commands.add_parser("grade", help="grade an assignment of an nbgrader course, in a sandbox")
+    grade = commands.add_parser(
+        "grade",
+        help="grade an assignment of an nbgrader course, in a sandbox",
+        description="Grade what was handed in for an assignment of an nbgrader course: into its gradebook, autograded/ "
+        "and feedback/. It may be stopped and run again. Example: rooflab grade lab1_timer --html class.html",
+    )
     add_grade_options(grade)
     course = commands.add_parser(
-        "course", help="make an nbgrader course out of the book, keep it up to date, export grades"
+        "course",
+        help="make an nbgrader course out of the book, keep it up to date, export grades",
+        description="Make an nbgrader course out of the book's labs, bring it up to date with the book, or export its "
+        "grades. Submissions and grades are never touched. Example: rooflab course perf101 --lab lab1_timer",
     )
     add_course_options(course)
-    return parser
 
 
 def _folder(text: str) -> Path:

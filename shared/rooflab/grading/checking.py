@@ -48,6 +48,8 @@ def _check(path: Path) -> int:
 
     if not path.is_file():
         raise FileNotFoundError(f"There is no notebook {path}: give the path of your copy of a lab.")
+    if path.suffix != ".ipynb":
+        raise ValueError(f"{path} is no notebook: give your copy of a lab, a file that ends in .ipynb.")
     path = path.resolve()
     lab = own_lab(path.name, read_cells(path))
     bar = Progress(path.stem, len(lab.checks), unit="check")

@@ -215,15 +215,21 @@ def export(folder: Path, form: str, *, only: Sequence[str] = (), to: Path, roste
     rows = FORMATS[form](chosen, students, file)
     csv.writer(text, lineterminator="\n").writerows([[_no_formula(cell) for cell in row] for row in rows])
     write_atomic(to, text.getvalue())
-    said = [f"Wrote {to}: {len(chosen)} assignments of {len(students)} students."]
+    said = [f"Wrote {to}: {_count(len(chosen), 'assignment')} of {_count(len(students), 'student')}."]
     for each in chosen:
         if waiting := sum(mark.waiting for mark in each.marks):
-            said.append(f"{each.name}: {waiting} submissions wait for a person's points, which count 0 so far.")
+            said.append(
+                f"{each.name}: {_count(waiting, 'submission')} with answers that wait for a person, and count 0 so far."
+            )
     if file:
         found = {who for _, who in file.students(students)}
         if absent := sorted(students.keys() - found):
-            said.append(f"Not in the roster, so not exported: {', '.join(absent[:5])}{', ...' * (len(absent) > 5)}.")
+            said.append(f"Not in the roster, so not exported: {', '.join(absent)}.")
     return said
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _no_formula(cell: str) -> str:

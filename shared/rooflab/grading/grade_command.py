@@ -20,7 +20,7 @@ from rooflab.stopping import reason
 from rooflab.tables import render_text
 
 if TYPE_CHECKING:
-    from .grade import StudentResult
+    from .gradingrun import GradingRun, StudentResult
 
 __all__ = ["add_grade_options", "grade"]
 
@@ -88,31 +88,34 @@ def grade(options: argparse.Namespace) -> int:
         raise KeyboardInterrupt(f"{why} What was graded is kept: run the command again, and it goes on.") from None
     if bar:
         bar[0].close("graded")
-    fresh = run.fresh
+    _tell(run, options)
+    return 1 if any(_lost(result) for result in run.results) else 0
+
+
+def _tell(run: GradingRun, options: argparse.Namespace) -> None:
+    """Print what came of a run, and write the report."""
+    number, fresh = len(run.results), len(run.fresh)
     print(_table(run.results))
     rate = f", {run.per_minute:.0f} a minute" if fresh else ""
-    number = len(run.results)
     print(
-        f"\n{number} student{'s' * (number != 1)}, {number - len(fresh)} of them graded before, in "
+        f"\n{number} student{'s' * (number != 1)}, {number - fresh} of them graded before, in "
         f"{clock_time(run.seconds)}{rate}. Sandbox: {run.level or 'not needed'}."
     )
     if waiting := sum(bool(result.waiting) for result in run.results):
         print(f"Of {waiting} of them something waits for a person: Formgrader, Manual Grading.")
     if options.feedback:
-        print(f"The pages in feedback/ were written once more, for {len(run.results)}.")
+        print(f"The pages in feedback/ were written once more, for {number}.")
     if options.html:
         from .classreport import write_class_report
 
         write_class_report(options.html, run)
         print(f"Report on the class: {options.html}")
-    lost = [
-        _printable(result.student)
-        for result in run.results
-        if result.error or any(outcome.lost for outcome in result.outcomes.values())
-    ]
-    if lost:
+    if lost := [_printable(result.student) for result in run.results if _lost(result)]:
         print(f"Not graded, because the grader itself failed: {', '.join(lost)}. Run the command again.")
-    return 1 if lost else 0
+
+
+def _lost(result: StudentResult) -> bool:
+    return bool(result.error) or any(outcome.lost for outcome in result.outcomes.values())
 
 
 def _gpu_jobs(executor: str, jobs: int) -> int:
