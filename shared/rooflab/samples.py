@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 
 from .costs import Work
+from .load import Load, loads_together
 from .units import format_si
 
 __all__ = ["Measurement", "Ratio", "disturbance", "median_interval", "quantile"]
@@ -73,14 +74,19 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def disturbance(measurements: Iterable[Measurement]) -> str:
-    """One sentence on those that should not be trusted yet; empty where there are none."""
+    """One sentence on those that should not be trusted yet, and on the load by others; empty where nothing is wrong."""
     every = list(measurements)
     wide = [m for m in every if m.warning]
-    if not wide:
+    load = loads_together(m.load for m in every)
+    if not wide and not (load is not None and load.is_heavy):
         return ""
-    widest = max(m.spread for m in wide)
-    return (f"Disturbed: {len(wide)} of {len(every)} measurements, spread up to {widest:.0%} of the median. "
-            "Close other programs and run this cell again.")  # fmt: skip
+    found = []
+    if wide:
+        widest = max(m.spread for m in wide)
+        found.append(f"{len(wide)} of {len(every)} measurements, spread up to {widest:.0%} of the median")
+    if load is not None and load.is_known:
+        found.append(f"{load.sentence()} meanwhile")
+    return f"Disturbed: {'; '.join(found)}. Close other programs and run this cell again."
 
 
 class Ratio(float):
@@ -107,7 +113,7 @@ class Ratio(float):
         """One sentence when the ratio should not be trusted yet, else an empty string."""
         if self.spread <= SPREAD_LIMIT:
             return ""
-        return (f"Disturbed: the middle three fifths of {len(self.ratios)} pairs gave {format_si(self.p20, 'x')} to "
+        return (f"Disturbed: the middle three fifths of {len(self.ratios)} samples gave {format_si(self.p20, 'x')} to "
                 f"{format_si(self.p80, 'x')}. Close other programs and run this cell again.")  # fmt: skip
 
     def __getnewargs__(self) -> tuple[tuple[float, ...]]:  # type: ignore[override]
@@ -126,6 +132,7 @@ class Measurement:
         work: what one call must do, when given.
         clock: "host", "events" or "graph".
         turn: number of the run in which it was interleaved with others; samples are paired within a run only.
+        load: what others computed on this machine meanwhile, where that is known.
     """
 
     name: str
@@ -137,6 +144,7 @@ class Measurement:
     clock: str = "host"
     cold: bool = False
     turn: int = 0
+    load: Load | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -200,6 +208,8 @@ class Measurement:
         if self.spread > SPREAD_LIMIT:
             return (f"{self.name}: the middle three fifths of the samples spread over {self.spread:.0%} of the median; "
                     "close what else is running, or measure for longer.")  # fmt: skip
+        if self.load is not None and self.load.is_heavy:
+            return f"{self.name}: {self.load.sentence()} meanwhile; close what else is running."
         if not self.settled:
             return f"{self.name}: not settled after {len(self.times_s)} samples; raise budget_s."
         return ""
