@@ -55,6 +55,11 @@ class Load:
         taken = self.others - (self.cores - self.needed)
         return self.is_known and taken > max(LEAST_CORES, LEAST_SHARE * self.needed)
 
+    @property
+    def is_light(self) -> bool:
+        """Whether others are known to have left alone what was measured; an accelerator may be shared all the same."""
+        return self.is_known and not self.is_heavy and self.needed == self.cores
+
     def sentence(self, verb: str = "used") -> str:
         """How many cores others used, as part of a sentence."""
         return f"others {verb} {self.others:.1f} of {self.cores} cores"

@@ -86,7 +86,8 @@ def disturbance(measurements: Iterable[Measurement]) -> str:
         found.append(f"{len(wide)} of {len(every)} measurements, spread up to {widest:.0%} of the median")
     if load is not None and load.is_known:
         found.append(f"{load.sentence()} meanwhile")
-    return f"Disturbed: {'; '.join(found)}. Close other programs and run this cell again."
+    innocent = load is not None and load.is_light
+    return f"Disturbed: {'; '.join(found)}. {'Run' if innocent else 'Close other programs and run'} this cell again."
 
 
 class Ratio(float):

@@ -193,15 +193,18 @@ def _draw_recorded(
 def _mark(ax: Any, marks: Mapping[str, float], unit: str, *, log: bool) -> list[str]:
     """Draw a named vertical line at each position; returns a sentence about each."""
     said = []
-    for i, (label, given) in enumerate(marks.items()):
-        where = float(numbers(label, [given])[0])
+    order = sorted(marks, key=lambda label: float(numbers(label, [marks[label]])[0]))
+    for i, label in enumerate(order):
+        where = float(numbers(label, [marks[label]])[0])
+        # Of two each is named on its own side; of more, neighbours stand at two heights.
+        side, height = (("right", "left")[i], 0) if len(order) == 2 else ("center", 12 * (i % 2))
         if not np.isfinite(where) or (log and where <= 0):
             said.append(f"Line at {label}: {format_si(where, unit)}, not on these axes.")
             continue
-        # Solid, since models are dashed; named above the axes, where no data is, neighbours at two heights.
+        # Solid, since models are dashed; named above the axes, where no data is.
         ax.axvline(where, color="#777777", linewidth=0.9, zorder=0.5)
-        ax.annotate(named(label, width=36, lines=1), (where, 1.0), xycoords=("data", "axes fraction"),
-                    xytext=(0, 3 + 12 * (i % 2)), ha="center", textcoords="offset points", fontsize=8.5,
+        ax.annotate(named(label, width=36, lines=1), (where, 1.0), xycoords=("data", "axes fraction"), ha=side,
+                    xytext=(0, 3 + height), textcoords="offset points", fontsize=8.5,
                     color="#444444")  # fmt: skip
         said.append(f"Line at {label}: {format_si(where, unit)}.")
     return said
