@@ -84,8 +84,13 @@ def disturbance(measurements: Iterable[Measurement]) -> str:
     if wide:
         widest = max(m.spread for m in wide)
         found.append(f"{len(wide)} of {len(every)} measurements, spread up to {widest:.0%} of the median")
+    return _disturbed(found, load)
+
+
+def _disturbed(found: list[str], load: Load | None) -> str:
+    """What was found, what others computed meanwhile where that is known, and what to do."""
     if load is not None and load.is_known:
-        found.append(f"{load.sentence()} meanwhile")
+        found = [*found, f"{load.sentence()} meanwhile"]
     innocent = load is not None and load.is_light
     return f"Disturbed: {'; '.join(found)}. {'Run' if innocent else 'Close other programs and run'} this cell again."
 
@@ -96,11 +101,12 @@ class Ratio(float):
     ratios: tuple[float, ...]
     p20: float
     p80: float
+    load: Load | None
 
-    def __new__(cls, ratios: Sequence[float]) -> Ratio:
-        """Make it from one ratio a round."""
+    def __new__(cls, ratios: Sequence[float], load: Load | None = None) -> Ratio:
+        """Make it from one ratio a round, and from what others computed meanwhile."""
         self = super().__new__(cls, quantile(ratios, 0.5))
-        self.ratios = tuple(ratios)
+        self.ratios, self.load = tuple(ratios), load
         self.p20, self.p80 = quantile(ratios, 0.2), quantile(ratios, 0.8)
         return self
 
@@ -113,12 +119,12 @@ class Ratio(float):
     def warning(self) -> str:
         """One sentence when the ratio should not be trusted yet, else an empty string."""
         if self.spread <= SPREAD_LIMIT:
-            return ""
-        return (f"Disturbed: the middle three fifths of {len(self.ratios)} samples gave {format_si(self.p20, 'x')} to "
-                f"{format_si(self.p80, 'x')}. Close other programs and run this cell again.")  # fmt: skip
+            return _disturbed([], self.load) if self.load is not None and self.load.is_heavy else ""
+        band = f"{format_si(self.p20, 'x')} to {format_si(self.p80, 'x')}"
+        return _disturbed([f"the middle three fifths of {len(self.ratios)} samples gave {band}"], self.load)
 
-    def __getnewargs__(self) -> tuple[tuple[float, ...]]:  # type: ignore[override]
-        return (self.ratios,)  # what copy and pickle make it from; a float would hand over itself
+    def __getnewargs__(self) -> tuple[tuple[float, ...], Load | None]:  # type: ignore[override]
+        return (self.ratios, self.load)  # what copy and pickle make it from; a float would hand over itself
 
 
 @dataclass(frozen=True)
@@ -223,10 +229,11 @@ class Measurement:
     def __truediv__(self, other: Measurement) -> Ratio:
         if not isinstance(other, Measurement):
             return NotImplemented
+        load = loads_together([self.load, other.load])
         if self.turn and self.turn == other.turn and len(self.times_s) == len(other.times_s):
-            return Ratio([a / b for a, b in zip(self.times_s, other.times_s, strict=True)])
+            return Ratio([a / b for a, b in zip(self.times_s, other.times_s, strict=True)], load)
         # Of different runs no sample belongs to another: each is set against the other's median.
-        return Ratio([time_s / other.median_s for time_s in self.times_s])
+        return Ratio([time_s / other.median_s for time_s in self.times_s], load)
 
     def __repr__(self) -> str:
         band = f"{format_si(self.p20_s, 's')} to {format_si(self.p80_s, 's')}"

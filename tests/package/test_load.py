@@ -1,6 +1,7 @@
 """What others compute: counted, summed up, and told where it matters."""
 
 import os
+import pickle
 import sys
 import time
 
@@ -94,6 +95,18 @@ def test_the_sentence_below_a_figure_names_the_load():
     assert stalled.warning == "a: others used 1.7 of 2 cores meanwhile; close what else is running."
     short = [Measurement("a", steady, load=Load(0.05, 0.08 + i / 1000, 2, 2)) for i in range(4)]
     assert disturbance(short) == f"Disturbed: others used 1.6 of 2 cores meanwhile. {again}"
+
+
+def test_a_ratio_knows_the_load_too():
+    steady, wide = (Measurement("m", times_s, load=BUSY, turn=1) for times_s in ((1.0, 1.0, 1.0), (1.0, 2.0, 3.0)))
+    again = "Close other programs and run this cell again."
+    ratio = wide / steady
+    band = "the middle three fifths of 3 samples gave 1.4x to 2.6x"
+    assert ratio.warning == f"Disturbed: {band}; others used 1.7 of 2 cores meanwhile. {again}"
+    assert (steady / steady).warning == f"Disturbed: others used 1.7 of 2 cores meanwhile. {again}"
+    assert pickle.loads(pickle.dumps(ratio)).warning == ratio.warning
+    quiet = Measurement("m", (1.0, 1.0), load=QUIET)
+    assert (quiet / quiet).warning == ""
 
 
 def test_measurements_know_the_load_and_pretended_clocks_do_not(counted):
