@@ -77,6 +77,14 @@ class Progress:
             self._bar.set_description_str(self._label(), refresh=False)
         self.tick()
 
+    def reach(self, done: int) -> None:
+        """Say that so many steps are done, in whatever order."""
+        self.current = done
+        if self._bar is not None:
+            self._bar.n = done
+            self._bar.set_description_str(self._label(), refresh=False)
+        self.tick()
+
     def tick(self) -> None:
         """Show the time that has passed; call it a few times a second."""
         elapsed = self._clock() - self._start

@@ -11,6 +11,7 @@ copy | 2.34 ms |  2 GB
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,15 +67,46 @@ def _get(name: str, row: Any, column: str) -> Any:
     return getattr(row, column)
 
 
-def render_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A plain table: first column left, the others right-aligned; a header of empty texts is left out."""
+def render_text(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
+    """A plain table: first column left, the others right-aligned; a header of empty texts is left out.
+
+    Args:
+        header: names of the columns.
+        rows: as many texts each.
+        width: of the terminal; the last column then holds words, on the left, and is cut to fit.
+    """
     lines = [list(header)] * any(header) + [list(row) for row in rows]
-    widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(header))]
-    return "\n".join(
-        " | ".join(text.ljust(width) if i == 0 or not any(header) else text.rjust(width)
-                   for i, (text, width) in enumerate(zip(line, widths, strict=True))).rstrip()
-        for line in lines
-    )  # fmt: skip
+    widths = [max((_width(line[i]) for line in lines), default=0) for i in range(len(header))]
+    left = {0, len(header) - 1} if width is not None else {0}
+    room = max(20, (width or 0) - sum(widths[:-1]) - 3 * (len(widths) - 1))
+    shown = []
+    for line in lines:
+        parts = [
+            _padded(text, wide, left=i in left or not any(header))
+            for i, (text, wide) in enumerate(zip(line, widths, strict=True))
+        ]
+        if width is not None:
+            parts[-1] = _cut(line[-1], room)
+        shown.append(" | ".join(parts).rstrip())
+    return "\n".join(shown)
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes: letters of East Asia take two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _padded(text: str, width: int, *, left: bool) -> str:
+    space = " " * (width - _width(text))
+    return text + space if left else space + text
+
+
+def _cut(text: str, width: int) -> str:
+    if _width(text) <= width:
+        return text
+    while _width(text) > width - 3:
+        text = text[:-1]
+    return f"{text}..."
 
 
 def render_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:

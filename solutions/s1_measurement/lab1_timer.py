@@ -341,18 +341,18 @@ for slow, lucky in ((4, True), (9, True), (0, False), (19, False), (draw.randran
     if lucky:
         times[1:3] = [1.0, 1.01]
     times[-1], times[-4] = 9.0, 5.0
-    times = [1e-4 * t for t in times]
+    times = [float(f"{1e-4 * t:.4g}") for t in times]
     check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what="slow at the start",
                 hint=f"Look for three near ones in a row, from the start: {times}")  # fmt: skip
 for rise in (0.01, 0.02, 0.03):
-    times = [1e-3 * min(0.7 + rise * i, 1.0) * draw.uniform(0.995, 1.005) for i in range(70)]
+    times = [float(f"{1e-3 * min(0.7 + rise * i, 1.0) * draw.uniform(0.995, 1.005):.4g}") for i in range(70)]
     check.equal(warmup_length(list(times)), _joins(times, 0.1, 3), what="fast at the start",
                 hint=f"Near means near from both sides: {times}")  # fmt: skip
 
 # %% hidden="warmup_length" points=1
 draw = check.draw()
 for tolerance, run in ((0.02, 3), (0.3, 2), (0.05, 6), (0.1, 1)):
-    times = [1 + 3 * draw.random() * 0.8**i + draw.uniform(0, 0.06) for i in range(draw.randrange(30, 40))]
+    times = [round(1 + 3 * draw.random() * 0.8**i + draw.uniform(0, 0.06), 4) for i in range(draw.randrange(30, 40))]
     check.equal(warmup_length(list(times), tolerance, run), _joins(times, tolerance, run),
                 what=f"{tolerance=}, {run=}", hint=f"Not always 0.1 and 3: {times}")  # fmt: skip
 times = [draw.choice((1.0, 2.0)) * 1.5**i for i in range(12)]
@@ -450,7 +450,7 @@ for count, noise in ((1, 0.5), (2, 0.5), (9, 0.02), (10, 1.0), (37, 0.04), (200,
     times[count // 2] *= 10 if count > 2 else 1
     p20, middle, p80 = (_percentile(times, share) for share in (0.2, 0.5, 0.8))
     spread, excess = (p80 - p20) / middle, sum(times) / count / middle - 1
-    found, what = summarize(list(times)), f"{count} samples"
+    found, what = summarize(list(times)), f"{count} sample{'s' * (count > 1)}"
     check.close([found["p20_s"], found["median_s"], found["p80_s"]], [p20, middle, p80], rtol=1e-9, what=what,
                 hint="Percentiles by position, of any number of samples in any order.")  # fmt: skip
     check.close([found["spread"], found["excess"]], [spread, excess], rtol=1e-6, atol=1e-9, what=what,
@@ -946,7 +946,7 @@ draw = check.draw()
 for fits, limit in ((1, 1e12), (2, 1e12), (4, 1e12), (2, 5e11)):
     fresh, nbytes = _memory(draw, fits)
     rates, rest = _sweep(fresh, nbytes, limit)
-    found, what = bandwidth(deepcopy(fresh), nbytes, limit), f"cache for {fits} buffers, {limit=:.0e}"
+    found, what = bandwidth(deepcopy(fresh), nbytes, limit), f"cache for {fits} buffer{'s' * (fits > 1)}, {limit=:.0e}"
     check.close(found["rates"], rates, rtol=1e-9, unit="B/s", what=what,
                 hint=f"An untimed round, then 4 n samples in turn; the median: {fresh}")  # fmt: skip
     check.equal([found["buffers"], found["believable"]], rest, what=what,
@@ -960,13 +960,13 @@ draw = check.draw()
 fresh, nbytes = _memory(draw, 1)
 tight = {**fresh, "memory_bytes_per_ns": 1000, "cache_bytes_per_ns": 8000, "jitter": 0.01, "hiccup_every": 0}
 for settings, limit, hint in (
-    (fresh, 500 * GB_PER_S, "A rate above the limit is not believable, however steady."),
-    ({**fresh, "cache_bytes": 0}, 1000 * GB_PER_S, "Without a cache two rates suffice, and show it."),
-    (tight, 1300 * GB_PER_S, "The first rate below the limit still owes a part to the cache."),
+    (fresh, 500 * GB_PER_S, "A rate above the limit is not believable, however steady"),
+    ({**fresh, "cache_bytes": 0}, 1000 * GB_PER_S, "Without a cache two rates suffice, and show it"),
+    (tight, 1300 * GB_PER_S, "The first rate below the limit still owes a part to the cache"),
 ):
     rates, rest = _sweep(settings, nbytes, limit)
-    found, what = bandwidth(deepcopy(settings), nbytes, limit), f"fresh machine, {limit=}"
-    hint += f" The machine: {settings}"
+    found, what = bandwidth(deepcopy(settings), nbytes, limit), f"fresh machine, {limit=:.1e}"
+    hint += f": {settings}"
     check.equal([found["buffers"], found["believable"]], rest, what=what, hint=hint)
     check.close(found["bytes_per_s"], rates[-1], rtol=1e-9, unit="B/s", what=what, hint=hint)
 

@@ -53,7 +53,12 @@ EXERCISES = {
         "PRIMES = [n for n in range(2, 30) if all(n % d for d in range(2, n))]\nCOUNT = len(PRIMES)",
         [
             (1, 'check.equal(PRIMES[:3], [2, 3, 5], what="the first three")', ""),
-            (1, "", "assert sorted(PRIMES) == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]\nassert COUNT == 10"),
+            (
+                1,
+                "",
+                "import plistlib  # which nothing else loads\n\n"
+                "assert sorted(PRIMES) == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]\nassert COUNT == 10",
+            ),
         ],
     ),
     "normalize": (

@@ -89,6 +89,7 @@ def test_the_corpus_has_every_kind():
 
 def test_the_grader_comes_to_its_end(batch):
     assert batch.code == 0, batch.told[-4000:]
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", batch.told), "what a terminal obeys"
     assert set(batch.grades) == {*batch.submissions, *HONEST}
 
 
@@ -166,6 +167,7 @@ def test_results_hold_no_script_and_no_hidden_check(batch):
         page = (batch.arena.root / "feedback" / name / batch.assignment / f"{batch.lab}.html").read_text()
         assert batch.secret not in page, name
         assert not re.search(rf"<[^<>]*{MARK}|<script>\s*{MARK}", page), name
+        assert not re.search(r"\\href\b|href=\"(javascript|data|file):", page.partition("<body")[2]), name
 
 
 def test_a_second_run_finds_everything_done(batch):

@@ -89,3 +89,16 @@ def test_who_does_not_read_is_not_waited_for(pair):
     mine, _ = pair
     with pytest.raises(Late):
         mine.send({}, bytes(2**24), deadline=soon(0.05))
+
+
+def test_a_message_that_memory_does_not_hold_is_refused(monkeypatch):
+    def full(*args, **kwargs):
+        raise MemoryError
+
+    here, there = map(Channel, socket.socketpair())
+    here.send({"kind": "done"}, [1])
+    monkeypatch.setattr("rooflab.grading.channel.unpack", full)
+    with pytest.raises(Refused, match="more memory than there is"):
+        there.receive(limit=2**20)
+    here.close()
+    there.close()

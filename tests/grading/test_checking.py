@@ -99,6 +99,13 @@ def test_cells_of_the_student_run_once_and_those_that_checks_need_in_both():
     assert kinds == ["setup", "solution", "own", "setup", "check"]
 
 
+@pytest.mark.parametrize("points", [float("nan"), float("inf"), -5, 10**400, "2", None])
+def test_points_that_are_none_count_nothing(points):
+    answer = Cell("code", "def f(): return 1", grade_id="f", marks={"solution": True})
+    check = Cell("code", "assert f() == 1", grade_id="f-1", marks={"grade": True, "points": points})
+    assert own_lab("lab", [answer, check]).checks[0].points == 0
+
+
 def test_a_check_without_code_is_the_graders():
     lab = own_lab("lab", [
         Cell("code", "# The grader runs further checks here.", grade_id="a", marks={"grade": True, "points": 1}),

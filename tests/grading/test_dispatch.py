@@ -47,7 +47,9 @@ def scripted(monkeypatch, tasks, killers, ahead=4):
         yield opened[-1]
 
     real = futures.wait
-    monkeypatch.setattr(futures, "wait", lambda running, **how: (opened[-1].step(), real(running, **how))[1])
+    monkeypatch.setattr(
+        futures, "wait", lambda running, *how, **more: (opened[-1].step(), real(running, *how, **more))[1]
+    )
     done = list(run_all(pool, lambda name: name.upper(), [(name, name) for name in tasks], ahead))
     return done, log, len(opened)
 

@@ -3,6 +3,8 @@
 import base64
 import json
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +13,7 @@ from rooflab.grading.gradebook import readable
 from rooflab.grading.graded import graded_notebook, without_html
 from rooflab.grading.lab import LabCell, LabNotebook
 from rooflab.grading.outcome import Outcome
-from rooflab.grading.plainnotebook import NotebookError, cells_of
+from rooflab.grading.plainnotebook import Cell, NotebookError, cells_of
 from rooflab.grading.sandbox.places import places
 
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -30,7 +32,7 @@ def test_pictures_in_answers_stay_and_others_are_not_asked_for():
     kept = {"a.png": {"image/png": PICTURE}, "b.html": {"text/html": "<script>"}}
     [cell] = graded(text("![](attachment:a.png) ![](attachment:b.html) ![](attachment:c.png)", attachments=kept))
     assert cell["attachments"] == {"picture-1": {"image/png": PICTURE}}
-    assert "".join(cell["source"]) == "![](attachment:picture-1) ![](no-attachment:b.html) ![](no-attachment:c.png)"
+    assert "".join(cell["source"]) == "![](attachment:picture-1) [](no-attachment:b.html) [](no-attachment:c.png)"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +74,43 @@ def test_links_that_run_code_do_not(source):
     page = markdown2html(without_html(f"{source}\n\n[x]"))
     assert "href" not in page or "script:" not in page.lower()
     assert "<a href=x" not in page
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("![a](http://elsewhere/a.png) ![b][c]", "[a](http://elsewhere/a.png) [b][c]"),
+        ("[x](data:text/html;base64,PGI+)", "[x](data :text/html;base64,PGI+)"),
+        ("[x](file:///etc/passwd), data: none", "[x](file :///etc/passwd), data: none"),
+        (r"$\newcommand{\h}[1]{\href{java#1:f()}{x}}$", r"$\newcommand{\h}[1]{\texthref{java#1:f()}{x}}$"),
+        ("[" * 5000, "\uff3b" * 5000),
+    ],
+)
+def test_nothing_is_asked_for_or_opened_elsewhere(source, shown):
+    assert without_html(source) == shown
+
+
+def test_a_text_that_opens_a_million_links_is_shown_soon():
+    begun = time.monotonic()
+    many = {f"{number:06}": {"image/png": "x"} for number in range(200_000)}
+    [cell, _] = graded(text("![" * 500_000, attachments=many), text("attachment:" * 100_000) | {"metadata": {}})
+    assert "attachments" not in cell
+    assert time.monotonic() - begun < 10
+
+
+def test_megabytes_of_code_are_shown_without_colours():
+    pytest.importorskip("nbgrader", reason="nbgrader is not installed")
+    from rooflab.grading.feedback import FeedbackWriter
+
+    handed = SimpleNamespace(student=SimpleNamespace(id="ada"), timestamp=None)
+    submission = SimpleNamespace(grades=(), comments=(), late_submission_penalty=0, assignment=handed)
+    lab, writer = LabNotebook("lab", ()), FeedbackWriter()
+    cells = [Cell("code", "def f(): return 1"), Cell("code", "a = a as <b> " * 150_000), Cell("markdown", "$a$ " * 9)]
+    page = writer.page(graded_notebook(lab, cells, Outcome("lab")), lab, submission)
+    assert '<span class="k">def</span>' in page
+    assert '<span class="k">as</span>' not in page
+    assert "as &lt;b&gt; a" in page
+    assert page.count("$a$ ") == 9, "what comes behind it too"
 
 
 def test_comments_are_text_that_a_database_takes():

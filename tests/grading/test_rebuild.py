@@ -2,6 +2,7 @@
 
 import codecs
 import json
+import os
 
 import pytest
 
@@ -202,6 +203,20 @@ def test_only_regular_files_of_a_size_are_read(tmp_path):
             read_bytes(wrong)
     with pytest.raises(NotebookError, match="clear its outputs"):
         read_bytes(path, 99)
+
+
+@pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="folders can be opened one after another on Unix only")
+def test_no_folder_on_the_way_is_a_link(tmp_path):
+    path = tmp_path / "submitted" / "ada" / "week1" / "lab.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"ada's")
+    (tmp_path / "submitted" / "eve").mkdir()
+    (tmp_path / "submitted" / "eve" / "week1").symlink_to(path.parent)
+    (tmp_path / "submitted" / "bo").symlink_to(path.parent.parent)
+    assert read_bytes(path, folders=3) == b"ada's"
+    for name in ("eve", "bo"):
+        with pytest.raises(NotebookError, match="cannot be opened"):
+            read_bytes(tmp_path / "submitted" / name / "week1" / "lab.ipynb", folders=3)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Functions and objects of another process, as checks see them; here that process is not in a sandbox."""
 
+import math
 import os
 import socket
 import subprocess
@@ -27,7 +28,8 @@ class Processes:
     def start(self, what):
         mine, theirs = socket.socketpair()
         with theirs:
-            env = {**os.environ, "PYTHONPATH": str(SHARED), "PYTHONWARNINGS": "ignore"}
+            env = {**os.environ, "PYTHONPATH": str(SHARED), "PYTHONWARNINGS": "ignore",
+                   "MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # fmt: skip
             command = [sys.executable, "-c", SERVE, str(theirs.fileno())]
             self.running[what] = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], env=env, stderr=subprocess.DEVNULL
@@ -150,9 +152,46 @@ def test_objects_can_be_used_and_are_equal_to_nothing(processes):
     for use in (lambda: thing == 1, lambda: thing == 1, lambda: bool(thing), lambda: thing != 2):
         with pytest.raises(Unsupported):
             use()
-    with pytest.raises(TypeError):
-        float(thing)
     session.close()
+
+
+LIAR = """
+class Near:
+    def __sub__(self, other): return 0.0
+    def __add__(self, other): return 0.0
+    def __mul__(self, other): return Near()
+    def __repr__(self): return "Near()"
+    def __len__(self): return 1
+    def allclose(self, other): return True
+    def equals(self, other): return other is None
+    def max(self): return 0.0
+def near(): return Near()
+"""
+
+
+def test_an_object_does_not_say_itself_how_near_it_is(processes):
+    session, _, names = session_with(processes, LIAR, "near")
+    thing, want = names["near"](), np.ones(3)
+    for ask in (
+        lambda: abs(thing - 2.5) < 1e-6,
+        lambda: np.abs(thing - want).max() < 1e-6,
+        lambda: (thing * want).max(),
+        lambda: thing + 2.5,
+        lambda: 2.5 - thing,
+        lambda: abs(thing),
+        lambda: float(thing),
+        lambda: thing / 2,
+        lambda: thing.allclose(want),
+        lambda: thing.equals(other=want),
+        lambda: setattr(thing, "value", 3),
+    ):
+        with pytest.raises(Unsupported):
+            ask()
+    assert (thing * 2).max() == 0.0, "an object that comes of an object and a number may be asked"
+    assert thing.equals(names["near"]()) is False
+    assert repr(thing) == "Near()"
+    session.close()
+    assert repr(RemoteObject(session, 99, -1, "Gone")) == "<the student's Gone>"
 
 
 def test_formats_and_paths_can_be_handed_over(processes, tmp_path):
@@ -239,7 +278,7 @@ def test_outputs_of_a_cell_are_text_and_pictures(processes):
     )
     session, ran, _ = session_with(processes, source)
     assert ran.error is None
-    assert ran.outputs[0]["text"] == "seen\n2\n"
+    assert [one.get("text") for one in ran.outputs] == ["seen\nerr\n", None, "2\n"]
     from rooflab.grading.outputs import of_student
 
     shown = list(of_student(ran))
@@ -301,6 +340,17 @@ def test_what_ends_iterators_does_not_end_those_of_a_check(processes):
     session.close()
 
 
+def test_objects_of_a_process_that_has_ended_are_none_of_the_next(processes):
+    source = "import os\ndef ends(): os._exit(0)\ndef fine(): return 1\n"
+    session, _, names = session_with(processes, source, "ends", "fine")
+    with pytest.raises(StudentError):
+        names["ends"]()
+    with pytest.raises(StudentError, match="a fresh one has taken its place"):
+        names["fine"]()
+    assert session.values(["fine"])["fine"]() == 1
+    session.close()
+
+
 def test_a_name_that_cannot_be_sent_does_not_cost_the_others(processes):
     session, _, names = session_with(processes, MENDED, "deep", "fine", "items")
     assert "deep" not in names
@@ -326,13 +376,15 @@ def test_changes_of_arguments_are_noted_and_can_be_withheld(processes):
     session, _, names = session_with(processes, MENDED, "sort", "sort_in_place")
     values = [3, 1, 2]
     names["sort_in_place"](values)
-    assert (values, session.changed) == ([1, 2, 3], False)
-    values = [3, 1, 2]
+    assert (values, session.changed) == ([1, 2, 3], True)
+    session.changed, values = False, [3, 1, 2]
     assert names["sort"](values) == 1
     assert (values, session.changed) == ([1, 2, 3], True)
     session.withhold, values = True, [3, 1, 2]
     assert names["sort"](values) == 1
     assert values == [3, 1, 2]
+    assert names["sort_in_place"](values) is not None, "None could be what is right for the changed values"
+    assert values == [1, 2, 3]
     session.close()
 
 
@@ -343,6 +395,39 @@ def test_what_a_check_may_not_ask_of_an_object_waits_for_a_person():
             ask()
     assert not issubclass(Unsupported, Exception)  # no check that expects some error takes it for one
     assert not issubclass(StudentError, Exception)
+
+
+UNUSUAL = """
+import math
+import numpy as np
+import torch
+
+def objects(): return np.array([1, 2**70], dtype=object)
+def records(): return np.array([(1, 2.0)], dtype=[("a", int), ("b", float)])
+def conjugate(): return torch.tensor([1 + 2j]).conj()
+def sparse(): return torch.eye(2).to_sparse()
+def factorial(n): return math.factorial(n)
+def singular(): return np.linalg.inv(np.zeros((2, 2)))
+def broken(): raise __import__("json").JSONDecodeError("no", "x", 0)
+"""
+
+
+def test_unusual_answers_are_what_they_are(processes):
+    pytest.importorskip("torch", reason="needs torch")
+    session, ran, names = session_with(
+        processes, UNUSUAL, "objects", "records", "conjugate", "sparse", "factorial", "singular", "broken"
+    )
+    assert ran.error is None
+    assert list(names["objects"]()) == [1, 2**70]
+    assert names["records"]()["b"].tolist() == [2.0]
+    assert names["conjugate"]().tolist() == [1 - 2j]
+    assert names["sparse"]().to_dense().sum() == 2
+    assert names["factorial"](50_000) == math.factorial(50_000)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        names["singular"]()
+    with pytest.raises(ValueError, match="no"):  # its own class wants more than a message
+        names["broken"]()
+    session.close()
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
@@ -382,3 +467,30 @@ def test_timed_calls_run_in_the_student_s_process_and_probes_in_another(processe
         session.close()
     assert {name: len(times) for name, times in told.items()} == {"own": 3, "null": 3, "copy": 3}
     assert not processes.running
+
+
+def test_outputs_stand_in_their_order_and_figures_are_pictures(processes):
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    source = (
+        "import matplotlib.pyplot as plt\nprint('before')\n_ = plt.plot([1, 2])\nplt.show()\nprint('after')\n"
+        "_ = plt.plot([2, 1])\n1 / 0"
+    )
+    session, ran, _ = session_with(processes, source)
+    from rooflab.grading.outputs import of_student
+
+    kinds = [(one.get("text") or one.get("ename") or sorted(one["data"])) for one in of_student(ran)]
+    assert kinds == [
+        "before\n",
+        ["image/png", "text/plain"],
+        "after\n",
+        ["image/png", "text/plain"],
+        "ZeroDivisionError",
+    ]
+    session.close()
+
+
+def test_a_cell_that_cannot_be_read_names_its_line(processes):
+    session, ran, _ = session_with(processes, "x = 1\ny = = 2\n")
+    assert ran.error["message"] == "invalid syntax (line 2 of the cell)"
+    assert ran.outputs == []
+    session.close()

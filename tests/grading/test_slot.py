@@ -76,3 +76,14 @@ def test_a_slot_that_is_abandoned_returns_at_once_and_says_that_the_grader_faile
         assert time.monotonic() - begun < slot.limits.call_s
         assert found[0].lost
         assert slot.examine(plan(told), "secret").score == 1, "the slot works again"
+
+
+def test_a_figure_is_a_picture_also_where_matplotlib_was_loaded_before(tmp_path):
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    setup = "import matplotlib.pyplot as plt"
+    told = LabNotebook("lab", (LabCell("setup", setup, setup), *lab("assert f() == 1").cells))
+    answer = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\ndef f():\n    return 1"
+    with Slot(told, Limits(), private=tmp_path) as slot:
+        outcome = slot.examine(rebuild(told, [Cell("code", answer, grade_id="f")]), "secret")
+    shown = [kind for outputs in outcome.outputs.values() for one in outputs for kind in one.get("data", {})]
+    assert "image/png" in shown

@@ -78,7 +78,25 @@ def graded(slot, answer):
     return outcome.checks["double-1"]
 
 
-@pytest.mark.parametrize("answer", [RIGHT, HELPER], ids=["plain", "with helpers"])
+# What a kernel returns is said by code that runs when the kernel is defined, beside whoever counts.
+LIE = WASTEFUL.replace(
+    "):",
+    """) -> exec('''
+import rooflab.traffic
+
+class Lie(rooflab.traffic.Traffic):
+    def __init__(self, moved, *rest):
+        super().__init__(1, *rest)
+
+rooflab.traffic.Traffic = Lie
+'''):""",
+    1,
+)
+WILD = RIGHT.replace("x + i, mask", "(4096 + 4 * i).to(tl.int64).to(tl.pointer_type(tl.float32)), mask")
+NAMED = "from triton import jit\n" + RIGHT.replace("@triton.jit", "@jit").replace("):", ") -> None:")
+
+
+@pytest.mark.parametrize("answer", [RIGHT, HELPER, NAMED], ids=["plain", "with helpers", "imported by name"])
 def test_a_right_kernel_gets_its_points(slot, answer):
     result = graded(slot, answer)
     assert (result.score, result.note) == (2.0, "")
@@ -100,6 +118,8 @@ class Fake:
         pytest.param(WASTEFUL, "at most a tenth more", id="wasteful"),
         pytest.param(FORGED + WASTEFUL, "at most a tenth more", id="patches the library"),
         pytest.param(RIGHT.replace("2 *", "3 *"), "expected", id="wrong"),
+        pytest.param(LIE, "what it returns", id="counts for itself"),
+        pytest.param(WILD, "belongs to no argument", id="reads any address"),
         pytest.param("", "does its cell run", id="nothing"),
         pytest.param("def double(*a, **k): return 0", "defines no kernel 'double'", id="a function"),
         pytest.param("double = None", "expected a kernel", id="None"),
@@ -143,6 +163,7 @@ def test_whatever_else_gets_none_and_is_told_why(slot, answer, says):
         ("tl.constexpr)", "tl.constexpr = print(1))", "cannot use 'print'"),
         ("2 *", "tl.load(**x) *", "**"),
         ("2 *", "__builtins__ *", "__builtins__"),
+        ("tl.constexpr):", "tl.constexpr) -> exec('1'):", "what it returns"),
     ],
 )
 def test_what_is_no_triton_is_refused(old, new, says):
@@ -150,6 +171,11 @@ def test_what_is_no_triton_is_refused(old, new, says):
     with pytest.raises(NotPure) as caught:
         pure_kernel("import os\n" + RIGHT.replace(old, new), "double")
     assert says in str(caught.value)
+
+
+def test_a_number_is_given_without_further_code():
+    with pytest.raises(NotPure, match="cannot use 'TWO'"):
+        pure_kernel("TWO = tl.constexpr(2, **exec('1'))\n" + RIGHT.replace("2 *", "TWO *"), "double")
 
 
 def test_a_kernel_is_taken_out_of_its_cell_alone():

@@ -51,7 +51,12 @@ class Region:
 
 
 class Memory:
-    """Accounts of one launch: bytes, sectors and faults, access by access."""
+    """Accounts of one launch: bytes, sectors and faults, access by access.
+
+    With `strict`, addresses that a kernel has made from integers are refused: they could be anybody's.
+    """
+
+    strict = False
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
@@ -89,6 +94,8 @@ class Memory:
             return real, fine
         addresses = real[active].astype(np.int64)
         if (addresses < _FIRST).all():  # made from integers, as in tables of pointers
+            if self.strict:
+                raise IndexError("an address that the kernel has made from an integer belongs to no argument")
             self.unchecked = True
         else:
             good = self._check_bounds(way, addresses, width, real, active)

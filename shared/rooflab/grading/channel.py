@@ -89,6 +89,14 @@ class Channel:
             Ended, Late: the other process is gone, or has not sent a whole message.
             Refused: what came is no message; the connection is of no use any more.
         """
+        try:
+            return self._received(limit, deadline, handle)
+        except MemoryError:  # whoever receives has kept what came before
+            raise Refused("an answer takes more memory than there is") from None
+
+    def _received(
+        self, limit: int, deadline: float | None, handle: Callable[[dict[str, Any]], object] | None
+    ) -> tuple[dict[str, Any], Any]:
         text_size, blob_size = _LENGTHS.unpack(self._read(_LENGTHS.size, deadline))
         if text_size > min(limit, _MOST_TEXT) or blob_size > limit:
             raise Refused(f"an answer of {text_size + blob_size:,} bytes is too long: at most {limit:,} are taken")

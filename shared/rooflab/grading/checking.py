@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_check_options", "check_notebooks"]
 
-_WIDTH = 90
+_SHORT = 30  # of a reason that any terminal shows whole in the table
 
 
 def add_check_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,7 @@ def check_notebooks(options: argparse.Namespace) -> int:
 
 
 def _check(path: Path) -> int:
-    from .exercises import exercises_of
+    from .exercises import exercises_of, gist
     from .gradingrun import StudentResult
     from .ownlab import is_visible, own_lab
     from .plainnotebook import read_cells
@@ -63,9 +64,10 @@ def _check(path: Path) -> int:
         passed = sum((outcome.checks[name].score or 0) >= visible[name].points for name in exercise.checks)
         reason = exercise.reasons[0].note if exercise.reasons else ""
         points = f"{exercise.scores['you']:g} of {exercise.points:g}"
-        rows.append([exercise.name, f"{passed} of {len(exercise.checks)}", points, _first_line(reason)])
-        notes += [each.note for each in exercise.reasons if _first_line(each.note) != each.note]
-    print(render_text(["exercise", "checks passed", "points", "reason"], rows))
+        rows.append([exercise.name, f"{passed} of {len(exercise.checks)}", points, gist(reason)])
+        notes += [each.note for each in exercise.reasons if gist(each.note) != each.note or len(each.note) > _SHORT]
+    width = shutil.get_terminal_size((120, 24)).columns
+    print(render_text(["exercise", "checks passed", "points", "reason"], rows, width=width))
     for note in notes:
         print(f"\n{note}")
     scores = [(outcome.checks[name].score or 0.0, check.points) for name, check in visible.items()]
@@ -75,11 +77,6 @@ def _check(path: Path) -> int:
     more = f"{hidden} more check{'s' * (hidden > 1)}"
     print(f"Grading runs {more}, on fresh values." if hidden else "")
     return 0 if all(got >= most for got, most in scores) else 1
-
-
-def _first_line(note: str) -> str:
-    line = note.partition("\n")[0]
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
 
 
 def _examined(path: Path) -> Outcome:

@@ -9,7 +9,7 @@ What comes from students (names, messages of their errors) is plain text on it.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from html import escape
 from pathlib import Path
@@ -19,14 +19,14 @@ from rooflab.progress import clock_time
 from rooflab.reporting.markup import Html, document, pill, table
 from rooflab.units import format_si
 
-from .exercises import Exercise, Reason, exercises_of
+from .exercises import Exercise, Reason, exercises_of, gist
 from .gradingrun import GradingRun, StudentResult
 from .histogramsvg import bars_svg
+from .outcome import STOPPED, Outcome
 
 __all__ = ["write_class_report"]
 
 _SLOWEST, _REASONS, _NAMED, _LINES = 10, 4, 12, 6
-_STOPPED = "Your code was stopped: "
 
 
 def write_class_report(path: Path, run: GradingRun) -> Path:
@@ -41,10 +41,11 @@ def write_class_report(path: Path, run: GradingRun) -> Path:
     several = len(labs) > 1
     parts = {
         "overview": ("Overview", _cover(run)),
+        "students": ("Students", _students(run.results)),
         "exercises": ("Exercises, hardest first", _hardest(checked, several)),
         "reasons": ("Why points were lost", "".join(_reasons(one) for one in checked if one.reasons)),
         "failures": ("Not graded, or stopped", _failures(run.results)),
-        "waiting": ("What waits for you", _waiting(exercises)),
+        "waiting": ("What waits for you", _waiting(exercises, [one.student for one in run.results if one.failed])),
         "slowest": ("Slowest submissions", _slowest(run.results)),
         "how": ("How it was graded", _how(run)),
     }
@@ -60,7 +61,7 @@ def write_class_report(path: Path, run: GradingRun) -> Path:
 
 def _cover(run: GradingRun) -> str:
     today = datetime.date.today()
-    graded = [result for result in run.results if not any(outcome.failure for outcome in result.outcomes.values())]
+    graded = [result for result in run.results if not result.failed]
     lacking = len(run.results) - len(graded)
     state = f"{lacking} not graded" if lacking else "all graded"
     facts = f"{today.day} {today:%B %Y} · {_count(len(run.results), 'student')} · {clock_time(run.seconds)} min"
@@ -72,11 +73,27 @@ def _cover(run: GradingRun) -> str:
         return f'<header id="overview">{head}</header>'
     scores = sorted(result.score for result in graded)
     middle = (scores[(len(scores) - 1) // 2] + scores[len(scores) // 2]) / 2
-    told = f"Mean {sum(scores) / len(scores):.3g}, median {middle:.3g}, of {points:g} points that checks give."
+    of_whom = f" Of the {len(graded)} who were graded." if lacking else ""
+    told = f"Mean {sum(scores) / len(scores):.3g}, median {middle:.3g}, of {points:g} points that checks give.{of_whom}"
     card = (
         f'<section class="card"><h2>Points</h2>{bars_svg(scores, points, "Points", wide=True)}<p>{told}</p></section>'
     )
     return f'<header id="overview">{head}<div class="cover">{card}</div></header>'
+
+
+def _students(results: Sequence[StudentResult]) -> str:
+    """The whole class: points, what waits for a person, how late, and what else there is to know."""
+    rows = [
+        [one.student, f"{one.score:g} of {one.points:g}", f"{one.waiting:g}" if one.waiting else "",
+         _late(one.late_s), _cut("; ".join(one.remarks), 200)]
+        for one in results
+    ]  # fmt: skip
+    return _words(table(("student", "points", "wait for you", "late", "remark"), rows)) if rows else ""
+
+
+def _late(seconds: float) -> str:
+    days, hours = seconds / 86_400, seconds / 3600
+    return "" if not seconds else f"{days:.0f} days" if days >= 2 else f"{hours:.0f} h" if hours >= 2 else "under 2 h"
 
 
 def _hardest(exercises: Sequence[Exercise], several: bool) -> str:
@@ -90,33 +107,46 @@ def _hardest(exercises: Sequence[Exercise], several: bool) -> str:
 
 
 def _reasons(exercise: Exercise) -> str:
-    rows = [(_count(len(reason.students), "student"), _note(reason)) for reason in exercise.reasons[:_REASONS]]
-    more = sum(len(reason.students) for reason in exercise.reasons[_REASONS:])
-    rest = f'<p class="note">And {more} more, of other kinds.</p>' if more else ""
+    shown, rest = exercise.reasons[:_REASONS], exercise.reasons[_REASONS:]
+    rows = [(_count(len(reason.students), "student"), _note(reason)) for reason in shown]
+    more = f'<p class="note">And {_count(len(rest), "reason")} more, each of fewer students.</p>' if rest else ""
     body = "".join(f"<dt>{count}</dt><dd>{note}</dd>" for count, note in rows)
-    return f'<h3>{escape(exercise.title)}</h3><dl class="reasons">{body}</dl>{rest}'
+    return f'<h3>{escape(exercise.title)}</h3><dl class="reasons">{body}</dl>{more}'
 
 
 def _note(reason: Reason) -> str:
+    """What the students of a group have in common, and the whole message as the first of them got it."""
     lines = [escape(_cut(line, 180)) for line in reason.note.splitlines()[:_LINES] if line.strip()]
-    return "<br>".join([*lines, f'<span class="note">{_names(reason.students)}</span>'])
+    whole = (
+        f"<details><summary>as {escape(reason.students[0])} saw it</summary>{'<br>'.join(lines)}</details>"
+        if len(lines) > 1
+        else ""
+    )
+    return f'{escape(_cut(gist(reason.note), 200))}<br><span class="note">{_names(reason.students)}</span>{whole}'
 
 
 def _failures(results: Iterable[StudentResult]) -> str:
     rows = []
     for result in results:
         for name, outcome in result.outcomes.items():
-            told = [outcome.failure] if outcome.failure else []
-            notes = [check.note for check in outcome.checks.values()]
-            told += [note.removeprefix(_STOPPED) for note in notes if note.startswith(_STOPPED)]
-            told += [text for text in outcome.remarks if "could not be run" in text and not told]
-            if told:
-                what = "grader failed" if outcome.lost else "not graded" if outcome.failure else "stopped"
-                rows.append([result.student, name, Html(pill(what, False)), _cut(told[0], 200)])
+            for what, why in _wrong(outcome):
+                rows.append([result.student, name, Html(pill(what, False)), _cut(why, 200)])
     return _words(table(("student", "notebook", "what", "why"), rows)) if rows else ""
 
 
-def _waiting(exercises: Sequence[Exercise]) -> str:
+def _wrong(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """What kept answers from being checked: nothing was, code was stopped, a cell did not run."""
+    if outcome.failure:
+        yield "grader failed" if outcome.lost else "not graded", outcome.failure
+        return
+    for why in dict.fromkeys(check.note.removeprefix(STOPPED) for check in outcome.checks.values() if check.stopped):
+        yield "stopped", why
+    for remark in outcome.remarks:
+        if "could not be run" in remark:
+            yield "cell failed", remark
+
+
+def _waiting(exercises: Sequence[Exercise], failed: Sequence[str]) -> str:
     rows = [
         [Html(f"{escape(one.title)}<br><code>{escape(one.name)}</code>"),
          "answer in words" if not one.checks else "a check that could not decide",
@@ -124,6 +154,8 @@ def _waiting(exercises: Sequence[Exercise]) -> str:
         for one in exercises
         if one.waiting
     ]  # fmt: skip
+    if failed:
+        rows.append(["all exercises", "could not be graded", str(len(failed)), Html(_names(failed))])
     if not rows:
         return ""
     told = "<p>Open formgrader (<code>nbgrader</code> in JupyterLab, Manual Grading): these are flagged there.</p>"

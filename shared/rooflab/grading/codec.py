@@ -11,6 +11,7 @@ types, numpy arrays and tensors are ever built, so that no object can decide its
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from .parts import MOST_ITEMS, REBUILT, Refused, list_of, pair_of, real_of, spre
 __all__ = ["DEEPEST", "MOST_ITEMS", "NotPlain", "Refused", "pack", "unpack"]
 
 DEEPEST = 50
+_MOST_DIGITS = 4_000_000  # of a whole number, hexadecimal
 
 
 class NotPlain(TypeError):
@@ -69,11 +71,13 @@ class _Packer:
         for tag, (kind, apart, _) in REBUILT.items():
             if found is kind:
                 return {"~": tag, "v": self.pack(apart(value), depth + 1)}
-        if found is np.ndarray or (isinstance(value, np.generic) and found.__module__ in ("numpy", "ml_dtypes")):
-            return self.array(value, "array" if found is np.ndarray else "scalar")
+        scalar = isinstance(value, np.generic) and found.__module__ in ("numpy", "ml_dtypes")
+        if (scalar or found is np.ndarray) and is_array_dtype(value.dtype):  # others are as any other object
+            return self.array(value, "scalar" if scalar else "array")
         torch = sys.modules.get("torch")
         if torch is not None and found in (getattr(torch, "Tensor", None), torch.nn.Parameter):
-            return self.tensor(value.detach(), torch)
+            with contextlib.suppress(RuntimeError, TypeError):  # sparse, quantized or without memory: any other object
+                return self.tensor(value.detach(), torch)
         jax = sys.modules.get("jax")
         if jax is not None and hasattr(jax, "Array") and isinstance(value, jax.Array) and "jax" in found.__module__:
             return self.array(np.asarray(value), "jax")
@@ -86,13 +90,11 @@ class _Packer:
 
     def array(self, value: Any, tag: str) -> dict[str, Any]:
         array = np.asarray(value)
-        if not is_array_dtype(array.dtype):
-            raise NotPlain(value)
         name, shape = dtype_name(array.dtype), list(array.shape)
         return {"~": tag, "dtype": name, "shape": shape, "v": self.blob(np.ascontiguousarray(array).tobytes())}
 
     def tensor(self, value: Any, torch: Any) -> dict[str, Any]:
-        value = value.cpu().contiguous()
+        value = value.cpu().resolve_conj().resolve_neg().contiguous()
         raw = value.reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b""
         name = str(value.dtype).removeprefix("torch.")
         return {"~": "tensor", "dtype": name, "shape": list(value.shape), "v": self.blob(raw)}
@@ -153,7 +155,9 @@ class _Unpacker:
                 unlike(items)
             return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](items)
         if tag == "int":
-            return int(text_of(value)[:100_000], 16)
+            if len(text_of(value)) > _MOST_DIGITS:
+                raise Refused(f"an answer holds a whole number of more than {4 * _MOST_DIGITS:,} bits")
+            return int(value, 16)
         if tag == "float" and value in ("nan", "inf", "-inf"):
             return float(value)
         if tag == "complex":

@@ -26,6 +26,8 @@ from .course_files import Settings, Written, read_settings
 from .course_gradebook import Assignment, read_assignments, set_due
 from .course_private import Private, files_in, merge, read_private
 from .course_release import release
+from .coursefolder import open_course
+from .gradebook import penalize_all
 
 __all__ = ["Order", "Row", "compare", "make_course"]
 
@@ -209,16 +211,25 @@ def _apply(
     if stale:
         release(folder, stale)
         written.save(settings, unreleased=[])
-    for name, due in order.due.items():
-        set_due(folder, name, due)
+    dated = {name: _set_due(folder, name, due, there.get(name)) for name, due in order.due.items()}
     now = read_assignments(folder)
-    for name, state in states.items():
+    for name in (*states, *(other for other in now if other not in states)):
+        state = states.get(name, "left: not in the book, or not chosen")
         if state == "unchanged" and name in stale:
             state = "student edition made again"
-        if name in order.due and (name not in there or there[name].due != order.due[name]):
-            state = "due date set" if state == "unchanged" else f"{state}; due date set"
-        rows.append(_row(name, state, now, refusals.get(name, "")))
-    return rows + [_row(name, "left: not in the book, or not chosen", now) for name in now if name not in states]
+        told = [part for part in (state, dated.get(name, "")) if part not in ("", "unchanged")]
+        rows.append(_row(name, "; ".join(told) or "unchanged", now, refusals.get(name, "")))
+    return rows
+
+
+def _set_due(folder: Path, name: str, due: datetime | None, before: Assignment | None) -> str:
+    """Set a due date, and the penalties that follow from it; returns what has changed, if anything has."""
+    set_due(folder, name, due)
+    if before is not None and before.due == due:
+        return ""
+    moved = penalize_all(open_course(folder), name) if before is not None and before.marks else 0
+    more = f", penalties changed: {moved} (write them with `rooflab grade {name} --feedback`)" if moved else ""
+    return f"due date set{more}"
 
 
 def _released(folder: Path, name: str) -> bool:

@@ -88,7 +88,7 @@ def _export(options: argparse.Namespace) -> int:
     from .course_export import export
 
     require("classroom", "nbgrader")
-    to = options.to or options.folder / f"grades-{options.export}.csv"
+    to = options.to or options.folder / ("grades.csv" if options.export == "csv" else f"grades-{options.export}.csv")
     for line in export(options.folder, options.export, only=options.assignment, to=to, roster=options.roster):
         print(line)
     return 0

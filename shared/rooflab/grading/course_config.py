@@ -83,15 +83,13 @@ def configure(
 def configure_course(c: Any, root: Path) -> None:
     """Fill the configuration of a course that ``rooflab course`` made, as its ``course.json`` says.
 
-    Its feedback leaves out the code of hidden checks, which may be private.
+    Whoever asks nbgrader, or Formgrader, to grade there gets `rooflab grade`.
     """
+    from .course_commands import grade_with_rooflab
+
     settings = json.loads((root / SETTINGS).read_text(encoding="utf-8"))
     configure(c, root, course_id=settings["id"], exchange=settings["exchange"])
-    c.GenerateFeedback.preprocessors = [
-        "nbgrader.preprocessors.GetGrades",
-        "nbgrader.preprocessors.ClearHiddenTests",
-        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
-    ]
+    grade_with_rooflab(root)
 
 
 def name_strangers(root: Path, release: str, assignment: str, student: str, notebooks: list[str]) -> None:

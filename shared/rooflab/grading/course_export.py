@@ -212,7 +212,8 @@ def export(folder: Path, form: str, *, only: Sequence[str] = (), to: Path, roste
     chosen = [known[name] for name in (only or sorted(known))]
     file = read_roster(roster) if roster else None
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(FORMATS[form](chosen, students, file))
+    rows = FORMATS[form](chosen, students, file)
+    csv.writer(text, lineterminator="\n").writerows([[_no_formula(cell) for cell in row] for row in rows])
     write_atomic(to, text.getvalue())
     said = [f"Wrote {to}: {len(chosen)} assignments of {len(students)} students."]
     for each in chosen:
@@ -223,6 +224,17 @@ def export(folder: Path, form: str, *, only: Sequence[str] = (), to: Path, roste
         if absent := sorted(students.keys() - found):
             said.append(f"Not in the roster, so not exported: {', '.join(absent[:5])}{', ...' * (len(absent) > 5)}.")
     return said
+
+
+def _no_formula(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: names and ids may be what students chose.
+
+    >>> _no_formula("=HYPERLINK(A1)"), _no_formula("-1.5"), _no_formula("-")
+    ("'=HYPERLINK(A1)", '-1.5', '-')
+    """
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")) or re.fullmatch(r"-[\d.]*", cell):
+        return cell
+    return f"'{cell}"
 
 
 def _sorted(students: Mapping[str, Student]) -> list[Student]:

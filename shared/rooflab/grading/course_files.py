@@ -63,7 +63,7 @@ In this folder, one line for each step:
     nbgrader release_assignment lab1_timer                # hand out, through {exchange}
     nbgrader collect lab1_timer                           # take in; --update for later versions
     rooflab grade lab1_timer                              # grade the code; words wait for you in Formgrader
-    nbgrader generate_feedback lab1_timer
+    rooflab grade lab1_timer --feedback                   # once more, with your points; runs nothing again
     nbgrader release_feedback lab1_timer
     rooflab course . --export csv                         # or canvas, or moodle
 

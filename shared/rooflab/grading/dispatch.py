@@ -19,6 +19,7 @@ from typing import Any
 __all__ = ["TRIES", "run_all"]
 
 TRIES = 3
+_LOOK_S = 0.5
 
 Open = Callable[[], AbstractContextManager[futures.Executor]]
 Done = tuple[Any, Any, BaseException | None]
@@ -37,6 +38,7 @@ class _Work:
 
     function: Callable[[Any], Any]
     ahead: int
+    wait: Callable[[], None]
     entries: Generator[_Entry, None, None]
     suspects: list[_Entry] = field(default_factory=list)
     running: dict[futures.Future[Any], _Entry] = field(default_factory=dict)
@@ -59,7 +61,10 @@ class _Work:
     def collect(self) -> Generator[Done, None, bool]:
         """Give what is done; returns False when the pool is broken."""
         alone = len(self.running) == 1
-        done, _ = futures.wait(self.running, return_when=futures.FIRST_COMPLETED)
+        done: set[futures.Future[Any]] = set()
+        while not done:
+            done, _ = futures.wait(self.running, _LOOK_S, return_when=futures.FIRST_COMPLETED)
+            self.wait()
         whole = True
         for future in done:
             entry = self.running.pop(future)
@@ -77,7 +82,11 @@ class _Work:
 
 
 def run_all(
-    open_pool: Open, function: Callable[[Any], Any], tasks: Iterable[tuple[Any, Any]], ahead: int
+    open_pool: Open,
+    function: Callable[[Any], Any],
+    tasks: Iterable[tuple[Any, Any]],
+    ahead: int,
+    wait: Callable[[], None] = lambda: None,
 ) -> Generator[Done, None, None]:
     """Run tasks and give (key, result, error) as each is done.
 
@@ -89,8 +98,9 @@ def run_all(
         function: what each task is given to.
         tasks: pairs of a key and a task; taken from as needed.
         ahead: most tasks in flight.
+        wait: called now and then, also while nothing is done.
     """
-    work = _Work(function, ahead, (_Entry(key, task) for key, task in tasks))
+    work = _Work(function, ahead, wait, (_Entry(key, task) for key, task in tasks))
     while True:
         with open_pool() as pool:
             whole = True

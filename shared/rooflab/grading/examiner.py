@@ -41,8 +41,8 @@ from typing import Any
 
 from rooflab.scratch import remove_left
 
+from .cellshell import make_shell
 from .channel import Channel, Ended
-from .guest import make_shell
 from .lab import LabNotebook
 from .rebuild import Plan, Step
 from .sandbox import kernel

@@ -9,20 +9,33 @@ An exercise is an answer that students write, with the checks between it and the
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .gradingrun import StudentResult
 from .lab import LabNotebook
 
-__all__ = ["Exercise", "Reason", "exercises_of", "same"]
+__all__ = ["Exercise", "Reason", "exercises_in", "exercises_of", "gist", "same"]
 
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
+def gist(note: str) -> str:
+    """What a note says first, and its hint, without the numbers that the check has drawn.
+
+    >>> gist("the median\\nexpected: 3\\nfound: 4\\nhint: Sort first: {'seed': 7}")
+    'the median: Sort first.'
+    """
+    lines = [line.strip() for line in note.strip().partition("\n\n")[0].splitlines()] or [""]
+    hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), "")
+    hint = re.split(r": [{\[]", hint)[0].rstrip(".")  # without the settings and numbers that belong to it
+    return f"{lines[0]}: {hint}." if hint else lines[0]
+
+
 def same(note: str) -> str:
     """What is the same in notes that differ in their numbers only."""
-    return _NUMBER.sub("#", note)
+    return _NUMBER.sub("#", gist(note))
 
 
 @dataclass
@@ -67,7 +80,7 @@ def exercises_of(labs: Mapping[str, LabNotebook], results: Sequence[StudentResul
 
     Students whose file could not be graded are not counted.
     """
-    made = [exercise for lab in labs.values() for exercise in _exercises(lab)]
+    made = [exercise for lab in labs.values() for exercise in exercises_in(lab)]
     for exercise in made:
         told: dict[str, Reason] = {}
         for result in results:
@@ -76,7 +89,8 @@ def exercises_of(labs: Mapping[str, LabNotebook], results: Sequence[StudentResul
     return made
 
 
-def _exercises(lab: LabNotebook) -> list[Exercise]:
+def exercises_in(lab: LabNotebook) -> list[Exercise]:
+    """Return the exercises of one notebook, without anybody's points."""
     made: list[Exercise] = []
     title = ""
     for cell in lab.cells:
@@ -90,7 +104,12 @@ def _exercises(lab: LabNotebook) -> list[Exercise]:
                 made.append(Exercise(lab.name, cell.name, title or cell.name))
             made[-1].checks.append(cell.name)
             made[-1].points += cell.points
-    return [exercise for exercise in made if exercise.points]
+    found = [exercise for exercise in made if exercise.points]
+    titles = Counter(exercise.title for exercise in found)
+    for exercise in found:
+        if titles[exercise.title] > 1:  # several under one heading
+            exercise.title = f"{exercise.title}: {exercise.name}"
+    return found
 
 
 def _count(exercise: Exercise, result: StudentResult, lab: LabNotebook, told: dict[str, Reason]) -> None:

@@ -21,7 +21,7 @@ from .coursefolder import CourseFolder
 from .dispatch import TRIES, run_all
 from .executors import open_executor
 from .feedback import FeedbackWriter
-from .gradebook import cell_names, penalize, record
+from .gradebook import cell_names, found_submission, penalize, record
 from .graded import graded_notebook
 from .gradingrun import GradingRun, Options, StudentResult
 from .journal import Journal, key_of, write_atomically
@@ -33,6 +33,8 @@ from .tasks import Task, run_task
 from .worker import end_run
 
 __all__ = ["GradingRun", "Options", "StudentResult", "grade_assignment"]
+
+_FOLDERS = 3  # submitted/STUDENT/ASSIGNMENT: a student who can write there could lead to another one's
 
 
 @dataclass
@@ -52,6 +54,7 @@ def grade_assignment(
     options: Options,
     *,
     told: Callable[[int, int], None] = lambda done, total: None,
+    wait: Callable[[], None] = lambda: None,
 ) -> GradingRun:
     """Grade what was handed in for an assignment, and write gradebook, `autograded/` and `feedback/`.
 
@@ -60,6 +63,7 @@ def grade_assignment(
         assignment: a released assignment.
         options: how.
         told: called with how many students are done, and how many there are.
+        wait: called now and then, also while nothing is done.
 
     Raises:
         ValueError: there is nothing to grade, or the assignment was not released.
@@ -79,7 +83,7 @@ def grade_assignment(
     with journal.alone(), course.gradebook() as gradebook:
         fixed = options.seed or next((lab.seed for lab in labs.values() if lab.seed and not options.fresh_seed), None)
         run = _Run(course, assignment, labs, options, journal, journal.secret(fixed, fresh=options.fresh_seed))
-        run.names = cell_names(gradebook, assignment)
+        run.names, run.wait = cell_names(gradebook, assignment), wait
         with closing(run.over(students, gradebook)) as graded:
             for result in graded:
                 results.append(result)
@@ -99,6 +103,7 @@ class _Run:
     secret: str
     writer: FeedbackWriter | None = None
     names: dict[str, str] = field(default_factory=dict)
+    wait: Callable[[], None] = lambda: None
     token: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __post_init__(self) -> None:
@@ -119,7 +124,7 @@ class _Run:
                 for name in todo:
                     yield (student, name), self.task(handed, name)
 
-        with closing(run_all(self.pool, run_task, tasks(), 2 * self.options.jobs)) as done:
+        with closing(run_all(self.pool, run_task, tasks(), 2 * self.options.jobs, self.wait)) as done:
             for (student, name), told, error in done:
                 handed = pending[student]
                 outcome = Outcome.from_json(told) if error is None else self.failed(name, error)
@@ -149,7 +154,7 @@ class _Run:
                     raise NotebookError(f"{folder.name} is a link to another place: hand in the folder itself.")
                 if not path.exists() and not path.is_symlink():
                     raise NotebookError(_absent(path))
-                raw = read_bytes(path)
+                raw = read_bytes(path, folders=_FOLDERS)
             except NotebookError as error:
                 handed.faults[name] = str(error)
                 raw = str(error).encode()
@@ -194,19 +199,22 @@ class _Run:
 
     def write(self, result: StudentResult, handed: _Handed, gradebook: Any) -> StudentResult:
         key = key_of(part for name in sorted(handed.keys) for part in (name, handed.keys[name]))
-        done = self.journal.recorded(handed.student, key) and not self.options.again
-        if done and not self.options.refresh:
-            return replace(result, done_before=True)
-        pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
-        told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
-        if done:
-            submission = gradebook.find_submission(self.assignment, handed.student)
-        else:
+        submission: Any = None
+        if self.journal.recorded(handed.student, key) and not self.options.again:
+            submission = found_submission(gradebook, self.assignment, handed.student)
+        done = submission is not None
+        if not done:
+            told = {name: (self.labs[name], outcome) for name, outcome in handed.outcomes.items()}
             stamp = self.timestamp(handed.student)
             submission = record(gradebook, self.assignment, handed.student, told, stamp, self.names)
-        penalize(gradebook, self.course.app, self.course.db_url, submission)
+        moved = penalize(gradebook, self.course.app, self.course.db_url, submission)  # the due date may have been
+        penalty = sum(one.late_submission_penalty or 0.0 for one in submission.notebooks)
+        result = replace(result, late_s=max(0.0, submission.total_seconds_late), penalty=penalty)
+        if done and not moved and not self.options.refresh:
+            return replace(result, done_before=True)
+        pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}
         if self.options.feedback:
-            self.write_feedback(handed.student, submission, pages)
+            self.write_feedback(handed, submission, pages)
         if not any(outcome.lost for outcome in handed.outcomes.values()):
             self.journal.note_recorded(handed.student, key)
         return replace(result, done_before=done)
@@ -222,32 +230,34 @@ class _Run:
         write_atomically(folder / f"{name}.ipynb", text.encode("utf-8", "replace"))
         return text
 
-    def write_feedback(self, student: str, submission: Any, pages: Mapping[str, str]) -> None:
+    def write_feedback(self, handed: _Handed, submission: Any, pages: Mapping[str, str]) -> None:
         if self.writer is None:
             self.writer = FeedbackWriter()
+        student, outcomes = handed.student, handed.outcomes
         folder = self.course.path("feedback", student, self.assignment)
         for notebook in submission.notebooks:
             if notebook.name in pages:
-                page = self.page(pages[notebook.name], self.labs[notebook.name], notebook)
+                failure = outcomes[notebook.name].failure
+                page = self.page(pages[notebook.name], self.labs[notebook.name], notebook, failure)
                 write_atomically(folder / f"{notebook.name}.html", page.encode("utf-8", "replace"))
         self.copy_notes(student, folder)
 
-    def page(self, graded: str, lab: LabNotebook, notebook: Any) -> str:
+    def page(self, graded: str, lab: LabNotebook, notebook: Any, failure: str) -> str:
         """The page of a notebook, without the student's cells where nbconvert stops at what stands in them."""
         assert self.writer is not None
         try:
-            return self.writer.page(graded, lab, notebook)
+            return self.writer.page(graded, lab, notebook, failure)
         except Exception:
-            return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook)
+            return self.writer.page(graded_notebook(lab, [], Outcome(lab.name)), lab, notebook, failure)
 
     def timestamp(self, student: str) -> datetime | None:
         """When the student handed in, if that is known."""
         self.copy_notes(student, self.course.path("autograded", student, self.assignment))
         source = self.course.path("submitted", student, self.assignment)
         try:
-            read_bytes(source / "timestamp.txt", 1000)
+            read_bytes(source / "timestamp.txt", 1000, folders=_FOLDERS)
             stamp: datetime | None = self.course.files.get_existing_timestamp(str(source))
-        except (NotebookError, ValueError, SystemExit):
+        except (NotebookError, ValueError, OverflowError, SystemExit):
             return None
         return stamp
 
@@ -256,11 +266,13 @@ class _Run:
         for name in ("timestamp.txt", "submission_secret.txt"):
             with suppress(NotebookError):
                 source = self.course.path("submitted", student, self.assignment) / name
-                write_atomically(folder / name, read_bytes(source, 1000))
+                write_atomically(folder / name, read_bytes(source, 1000, folders=_FOLDERS))
 
 
 def _absent(path: Path) -> str:
-    names = sorted(one.name for one in path.parent.glob("*.ipynb"))
+    names: list[str] = []
+    with suppress(OSError):  # its folder has gone meanwhile
+        names = sorted(one.name for one in path.parent.glob("*.ipynb"))
     others = [name.encode("utf-8", "replace").decode() for name in names]  # a name may be of bytes that are no text
     there = f" (it has {', '.join(others[:3])}: is that the lab under another name?)" if others else ""
     return f"No {path.name} was handed in{there}."

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,25 +78,28 @@ def grade(options: argparse.Namespace) -> int:
     def told(done: int, total: int) -> None:
         if not bar:
             bar.append(Progress(f"grading {options.assignment}", total, unit="student"))
-        bar[0].step(done)
+        bar[0].reach(done)
 
-    run = grade_assignment(course, options.assignment, chosen, told=told)
+    run = grade_assignment(course, options.assignment, chosen, told=told, wait=lambda: bar[0].tick())
     if bar:
         bar[0].close("graded")
     fresh = run.fresh
     print(_table(run.results))
     rate = f", {run.per_minute:.0f} a minute" if fresh else ""
+    number = len(run.results)
     print(
-        f"\n{len(run.results)} students, {len(run.results) - len(fresh)} of them graded before, in "
+        f"\n{number} student{'s' * (number != 1)}, {number - len(fresh)} of them graded before, in "
         f"{clock_time(run.seconds)}{rate}. Sandbox: {run.level or 'not needed'}."
     )
+    if waiting := sum(bool(result.waiting) for result in run.results):
+        print(f"Of {waiting} of them something waits for a person: Formgrader, Manual Grading.")
     if options.html:
         from .classreport import write_class_report
 
         write_class_report(options.html, run)
         print(f"Report on the class: {options.html}")
     lost = [
-        result.student
+        _printable(result.student)
         for result in run.results
         if result.error or any(outcome.lost for outcome in result.outcomes.values())
     ]
@@ -119,19 +123,18 @@ def _gpu_jobs(executor: str, jobs: int) -> int:
 
 
 def _table(results: Sequence[StudentResult]) -> str:
-    rows = []
-    for result in results:
-        outcomes = result.outcomes.values()
-        told = next(
-            (text for outcome in outcomes for text in (result.error, outcome.failure, *outcome.remarks) if text), ""
-        )
-        waiting = sum(check.score is None for outcome in outcomes for check in outcome.checks.values())
-        told = told or (f"{waiting} checks for a person to look at" if waiting else "")
-        rows.append([
-            result.student, f"{result.score:g} of {result.points:g}", f"{result.seconds:.1f} s",
-            "before" if result.done_before else "now", told if len(told) < 90 else told[:87] + "...",
-        ])  # fmt: skip
-    return render_text(["student", "points", "time", "graded", "remark"], rows)
+    rows = [
+        [_printable(one.student), f"{one.score:g} of {one.points:g}", f"{one.waiting:g}" if one.waiting else "",
+         f"{one.seconds:.1f} s", "before" if one.done_before else "now", _printable("; ".join(one.remarks))]
+        for one in results
+    ]  # fmt: skip
+    width = shutil.get_terminal_size((120, 24)).columns
+    return render_text(["student", "points", "waits", "time", "graded", "remark"], rows, width=width)
+
+
+def _printable(text: str) -> str:
+    """A student's text without what a terminal would obey, and without what it cannot show."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
 
 
 def _number(text: str) -> int:

@@ -9,15 +9,17 @@ review when it is graded again, and so is every answer that only a person can gr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from .coursefolder import CourseFolder
 from .graded import without_html
 from .lab import LabNotebook
 from .outcome import Outcome
 
-__all__ = ["cell_names", "penalize", "readable", "record", "score_of"]
+__all__ = ["cell_names", "found_submission", "penalize", "penalize_all", "readable", "record", "score_of"]
 
 
 def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
@@ -82,10 +84,15 @@ def record(
     return submission
 
 
-def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> None:
-    """Set the penalty for a late submission, as the course's plugin says; see nbgrader's AssignLatePenalties."""
-    if submission.total_seconds_late <= 0 and not any(one.late_submission_penalty for one in submission.notebooks):
-        return
+def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> bool:
+    """Set the penalty for a late submission, as the course's plugin says; see nbgrader's AssignLatePenalties.
+
+    Returns:
+        whether it is another one now, as after a change of the due date.
+    """
+    before = [one.late_submission_penalty or 0.0 for one in submission.notebooks]
+    if submission.total_seconds_late <= 0 and not any(before):
+        return False
     from nbformat.notebooknode import NotebookNode
     from nbgrader.preprocessors import AssignLatePenalties
 
@@ -94,6 +101,24 @@ def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> None:
         names = {"notebook": notebook.name, "assignment": submission.name, "student": submission.student_id}
         penalties.preprocess(NotebookNode(cells=[]), {"nbgrader": {**names, "db_url": db_url}})
     gradebook.db.expire_all()
+    return [one.late_submission_penalty or 0.0 for one in submission.notebooks] != before
+
+
+def penalize_all(course: CourseFolder, assignment: str) -> int:
+    """Set the penalties of all submissions of an assignment; returns how many are other ones now."""
+    with course.gradebook() as gradebook:
+        submissions = gradebook.assignment_submissions(assignment)
+        return sum(penalize(gradebook, course.app, course.db_url, one) for one in submissions)
+
+
+def found_submission(gradebook: Any, assignment: str, student: str) -> Any:
+    """Return nbgrader's submission, or None."""
+    from nbgrader.api import MissingEntry
+
+    try:
+        return gradebook.find_submission(assignment, student)
+    except MissingEntry:
+        return None
 
 
 def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
@@ -110,7 +135,9 @@ def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
     for name, notes in told.items():
         cell, given = lab.cell(name), outcome.answers.get(name)
         untouched = cell.kind != "task" and cell.untouched(given)
-        lines = ["No response."] if untouched else list(dict.fromkeys(notes))
+        lines = list(dict.fromkeys(notes))
+        if untouched:
+            lines = [] if outcome.failure else ["No response."]
         comments[name] = "\n\n".join(lines) or None
     if told:
         general = [*filter(None, [outcome.failure]), *outcome.remarks]
@@ -121,5 +148,6 @@ def _comments(lab: LabNotebook, outcome: Outcome) -> dict[str, str | None]:
 
 def readable(text: str) -> str:
     """Text as a comment: nbgrader reads comments as Markdown, in which HTML could come from a student's error."""
-    text = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()  # half characters, which no database takes
+    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\ufffd", text)  # what a terminal obeys
+    text = text.encode("utf-8", "replace").decode()  # half characters, which no database takes
     return without_html(text).replace("\n", "  \n").replace("  \n  \n", "\n\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .lab import LabNotebook
-from .outcome import Outcome
+from .outcome import STOPPED, Outcome
 from .sandbox import Limits
 
 __all__ = ["GradingRun", "Options", "StudentResult"]
@@ -41,6 +41,46 @@ class StudentResult:
     labs: dict[str, LabNotebook]
     done_before: bool = False
     error: str = ""
+    late_s: float = 0.0
+    penalty: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether a notebook could not be graded."""
+        return any(outcome.failure for outcome in self.outcomes.values())
+
+    @property
+    def waiting(self) -> float:
+        """The points that wait for a person: answers in words, checks that could not decide."""
+        found = 0.0
+        for name, outcome in self.outcomes.items():
+            for cell in self.labs[name].cells:
+                check = outcome.checks.get(cell.name)
+                undecided = cell.kind == "check" and (bool(outcome.failure) or (check and check.score is None))
+                written = cell.kind == "written" and not cell.untouched(outcome.answers.get(cell.name))
+                if undecided or written or cell.kind == "task":
+                    found += cell.points
+        return found
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the instructor should know of this student beside the points, each in a few words."""
+        told = [self.error] if self.error else []
+        for name, outcome in self.outcomes.items():
+            if outcome.failure:
+                told.append(outcome.failure)
+                continue
+            told += outcome.remarks
+            stopped = {check.note.removeprefix(STOPPED) for check in outcome.checks.values() if check.stopped}
+            told += [f"stopped: {why}" for why in sorted(stopped)]
+            asked = [cell for cell in self.labs[name].cells if cell.kind == "solution"]
+            blank = sum(cell.untouched(outcome.answers.get(cell.name)) for cell in asked)
+            told += [f"{blank} of {len(asked)} answers not written"] if blank else []
+            undecided = sum(check.score is None for check in outcome.checks.values())
+            told += [f"{undecided} checks for a person to look at"] if undecided else []
+        if self.penalty:
+            told.append(f"{self.penalty:g} points off for being late")
+        return told
 
     @property
     def score(self) -> float:

@@ -30,20 +30,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .cellshell import CellOutputs, make_shell
 from .channel import Channel, Ended
 from .codec import NotPlain, Refused, pack
 from .remote import raised as rebuilt
 
-__all__ = ["CellOutputs", "describe", "make_shell", "serve"]
+__all__ = ["describe", "serve"]
 
-_MOST_PRINTED = 20_000
+_MOST_PRINTED = 20_000  # of one call
 _LIMIT = 2**31
 _MOST_OBJECTS = 10_000
 _MOST_CHANGED = 8 * 2**20
 # Special methods that a check may use on a student's object.
 _OPERATORS = frozenset({
-    "__len__", "__getitem__", "__setitem__", "__contains__", "__iter__", "__next__", "__str__", "__add__", "__sub__",
-    "__mul__",
+    "__len__", "__getitem__", "__setitem__", "__contains__", "__iter__", "__next__", "__repr__", "__str__", "__add__",
+    "__sub__", "__mul__",
 })  # fmt: skip
 
 
@@ -202,45 +203,6 @@ def _can_be_sent(thing: object) -> bool:
     return True
 
 
-def make_shell() -> Any:
-    """An IPython shell without history, and with the figures of matplotlib as outputs."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    if InteractiveShell.initialized():
-        return InteractiveShell.instance()
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.HistoryManager.hist_file = ":memory:"
-    config.InteractiveShell.colors = "NoColor"
-    config.InteractiveShell.xmode = "Plain"
-    shell = InteractiveShell.instance(config=config)
-    shell.displayhook.write_output_prompt = lambda: None
-    shell.enable_gui = lambda gui=None: None  # asked for by %matplotlib inline, which changes nothing here
-    return shell
-
-
-class CellOutputs:
-    """What a cell prints and shows, in the order in which it does."""
-
-    def __init__(self, shell: Any) -> None:
-        self.shell, self.collected = shell, list[dict[str, Any]]()
-
-    def __enter__(self) -> None:
-        from IPython.utils.capture import capture_output
-
-        self.capture = capture_output()
-        self.seen = self.capture.__enter__()
-
-    def __exit__(self, *raised: object) -> None:
-        self.capture.__exit__(*raised)
-        for text in filter(None, (self.seen.stdout, self.seen.stderr)):
-            self.collected.append({"text": text[:_MOST_PRINTED]})
-        for shown in self.seen.outputs[:50]:
-            data = {str(kind): part for kind, part in shown.data.items() if isinstance(part, str | bytes)}
-            self.collected.append({"data": data})
-
-
 def _bytes_of(value: object) -> object:
     """The bytes of arguments, to see whether a call has changed them; None where they are large, or no plain data."""
     try:
@@ -256,10 +218,13 @@ def describe(error: BaseException) -> dict[str, Any]:
     try:
         only = error.args[0] if len(error.args) == 1 else error
         message = str(only)[:2000]
+        if isinstance(error, SyntaxError):  # without the name of a file that nobody has
+            message = f"{error.msg} (line {error.lineno} of the cell)"[:2000]
     except BaseException:  # the student's own __str__
         message = ""
     lines = list(_lines(error))
-    return {"type": type(error).__name__[:100], "builtin": kinds[0], "message": message, "lines": lines[-12:]}
+    names = {"type": type(error).__name__[:100], "module": str(type(error).__module__)[:100], "builtin": kinds[0]}
+    return {**names, "message": message, "lines": lines[-12:]}
 
 
 def _lines(error: BaseException) -> Iterator[str]:

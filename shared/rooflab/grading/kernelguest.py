@@ -58,8 +58,10 @@ def rehearse() -> None:
 
 
 def _count(source: str, name: str, grid: tuple[int, ...], args: list[Any], constants: dict[str, Any]) -> dict[str, Any]:
+    from rooflab.counters.triton_memory import Memory
     from rooflab.traffic import measure_traffic
 
+    Memory.strict = True
     # Triton reads the text of a kernel from its file.
     path = Path(tempfile.mkdtemp()) / "kernel_of_student.py"
     path.write_text(source, encoding="utf-8")

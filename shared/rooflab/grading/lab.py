@@ -72,11 +72,15 @@ class LabNotebook:
                 return cell
         raise KeyError(name)
 
-    def imported(self) -> str:
-        """Return the modules that the lab's cells import, as :func:`rooflab.grading.warm.load` takes them."""
+    def imported(self, *, hidden: bool) -> str:
+        """Return the modules that the lab's cells import, as :func:`rooflab.grading.warm.load` takes them.
+
+        Args:
+            hidden: also those of hidden checks, which are nothing for a process of a student's.
+        """
         found: dict[str, list[str]] = {}
         for cell in self.cells:
-            for module, names in imports_of(cell.source).items() if cell.is_code else ():
+            for module, names in imports_of(cell.source if hidden else cell.released).items() if cell.is_code else ():
                 found.setdefault(module, []).extend(names)
         return " ".join(f"{module}:{','.join(dict.fromkeys(names))}" for module, names in found.items())
 

@@ -10,7 +10,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["CheckResult", "Outcome"]
+__all__ = ["STOPPED", "CheckResult", "Outcome"]
+
+STOPPED = "Your code was stopped: "  # begins the note of a check whose process ended or hung
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class CheckResult:
     note: str = ""
     seconds: float = 0.0
     outputs: tuple[dict[str, Any], ...] = ()  # of the notebook's format
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the student's code was stopped in it."""
+        return self.note.startswith(STOPPED)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .lab import LabCell
+from .outcome import STOPPED
 from .remote import StudentError
 from .session import Ran
 
@@ -80,7 +81,7 @@ def failure_note(error: BaseException, cell: LabCell, *, hidden: bool) -> str:
     """Say in a sentence or a few lines why a check failed, for a comment that the student reads."""
     message = _ESCAPES.sub("", str(error)).strip()[:1500]
     if isinstance(error, StudentError):
-        return f"Your code was stopped: {message.removesuffix('.')}."
+        return f"{STOPPED}{message.removesuffix('.')}."
     if isinstance(error, NotImplementedError):
         return "This exercise has no answer yet: its function raises NotImplementedError."
     if isinstance(error, NameError) and message:

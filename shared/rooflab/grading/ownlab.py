@@ -19,6 +19,8 @@ from .plainnotebook import Cell
 
 __all__ = ["is_visible", "own_lab"]
 
+_MOST_POINTS = 10_000
+
 
 def own_lab(name: str, cells: Sequence[Cell]) -> LabNotebook:
     """Take a lab from a student's notebook; of cells with the same mark the last one counts, as in grading.
@@ -33,7 +35,8 @@ def own_lab(name: str, cells: Sequence[Cell]) -> LabNotebook:
             continue
         kind, points = kind_of(cell), cell.marks.get("points")
         binds = tuple(bound_names(cell.source)) if kind == "solution" else ()
-        worth = float(points) if isinstance(points, int | float) else 0.0
+        # A file may say anything: nothing below zero, no infinity, and no number that is none.
+        worth = float(points) if isinstance(points, int | float) and 0 <= points <= _MOST_POINTS else 0.0
         imports = import_lines(cell.source) if kind == "solution" else ""
         released = "" if kind == "solution" and not _raises(cell.source) else cell.source
         made.append(

@@ -23,9 +23,10 @@ from typing import Any
 from rooflab.stopping import kill_tree
 
 from . import kernelguest
+from .cellshell import make_shell
 from .channel import Ended
 from .examine import examine
-from .guest import make_shell, serve
+from .guest import serve
 from .ownlab import own_lab
 from .plainnotebook import read_cells
 from .rebuild import rebuild

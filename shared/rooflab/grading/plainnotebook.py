@@ -28,6 +28,7 @@ MOST_SOURCE = 2_000_000
 _MOST_IN_ALL = 5_000_000
 _MOST_PARTS = 3_000_000
 _MOST_ATTACHED = 8_000_000
+_MOST_PICTURES = 100  # in one text: each is looked for in all of it
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
@@ -61,10 +62,19 @@ def read_cells(path: Path, most_bytes: int = MOST_BYTES) -> list[Cell]:
     return cells_of(read_bytes(path, most_bytes), str(path.name))
 
 
-def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the bytes of a regular file that is no link, which is opened once and read up to a limit."""
+def read_bytes(path: Path, most_bytes: int = MOST_BYTES, *, folders: int = 0) -> bytes:
+    """Return the bytes of a regular file that is no link, which is opened once and read up to a limit.
+
+    Args:
+        path: of the file.
+        most_bytes: a file of more is refused.
+        folders: how many of the folders above it may be no links either, whoever changes them meanwhile.
+
+    Raises:
+        NotebookError: the file cannot be read; the message says why.
+    """
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = _open(path, folders)
     except OSError as error:
         linked = path.is_symlink()
         why = "it is a link: hand in the file itself" if linked else f"it cannot be opened ({error.strerror})"
@@ -80,6 +90,19 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
                 "clear its outputs (Edit, Clear Outputs of All Cells), save, and hand in again."
             )
         return file.read(most_bytes + 1)
+
+
+def _open(path: Path, folders: int) -> int:
+    if not folders or os.open not in os.supports_dir_fd:
+        return os.open(path, _FLAGS)
+    place = os.open(path.parents[folders], os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for name in path.parts[-1 - folders : -1]:
+            before, place = place, os.open(name, _FLAGS | os.O_DIRECTORY, dir_fd=place)
+            os.close(before)
+        return os.open(path.name, _FLAGS, dir_fd=place)
+    finally:
+        os.close(place)
 
 
 def cells_of(raw: bytes, name: str = "the notebook") -> list[Cell]:
@@ -147,7 +170,7 @@ def _cell(cell: dict[str, Any]) -> Cell:
 def _attachments(told: Any) -> dict[str, dict[str, str]]:
     """Pictures that were pasted into a text: name -> type -> base64."""
     found: dict[str, dict[str, str]] = {}
-    for name, kinds in _dict(told).items():
+    for name, kinds in list(_dict(told).items())[:_MOST_PICTURES]:
         kept = {kind: data for kind, data in _dict(kinds).items() if kind in PICTURES and type(data) is str}
         if kept and sum(map(len, kept.values())) <= _MOST_ATTACHED:
             found[name] = kept

@@ -83,7 +83,8 @@ def pure_kernel(cell: str, name: str) -> str:
             if wanted in kernels:
                 queue += _check(kernels[wanted], set(kernels), set(numbers))
     body = [node for node in tree.body if any(node is kept for kept in needed.values())]
-    return "\n".join(["import triton", "import triton.language as tl", *map(ast.unparse, body)]) + "\n"
+    imports = ["import triton", "import triton.language as tl", "from triton import jit"]
+    return "\n".join([*imports, *map(ast.unparse, body)]) + "\n"
 
 
 def _is_kernel(node: ast.FunctionDef) -> bool:
@@ -97,7 +98,7 @@ def _numbers(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             value = node.value
             if isinstance(value, ast.Call) and ast.unparse(value.func) == "tl.constexpr" and len(value.args) == 1:
-                value = value.args[0]
+                value = value if value.keywords else value.args[0]  # keywords would be evaluated with it
             if isinstance(value, ast.UnaryOp):
                 value = value.operand
             plain = isinstance(value, ast.Constant) and isinstance(value.value, bool | int | float)
@@ -110,6 +111,9 @@ def _check(kernel: ast.FunctionDef, kernels: set[str], numbers: set[str]) -> lis
     """Refuse what a kernel may not contain; returns the other kernels and the numbers that it uses."""
     if len(kernel.decorator_list) != 1:
         raise NotPure(f"the kernel {kernel.name!r} has other decorators than @triton.jit; leave them out to be counted")
+    noted = kernel.returns is None or ast.unparse(kernel.returns) in ("None", "tl.tensor", "tl.constexpr")
+    if not noted or getattr(kernel, "type_params", None):  # both are evaluated when the kernel is defined
+        raise NotPure(f"the kernel {kernel.name!r} says in code what it returns; leave that out to be counted")
     inside = [node for part in (kernel.args, *kernel.body) for node in ast.walk(part)]
     if len(inside) > _MOST_NODES:
         raise NotPure(f"the kernel {kernel.name!r} is too long to be counted")

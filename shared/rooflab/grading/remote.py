@@ -8,15 +8,31 @@ RuntimeError('SystemExit: 0')
 
 from __future__ import annotations
 
-import builtins
+import contextlib
+import functools
 import itertools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from .session import Session
 
 __all__ = ["RemoteFunction", "RemoteObject", "StudentError", "Unsupported", "change", "identity", "raised"]
+
+# Methods that say whether, or by how much, two values differ; of arrays, tensors and tables.
+_COMPARING = frozenset({
+    "allclose", "compare", "compare_total", "dist", "eq", "equal", "equals", "ge", "gt", "isclose", "isequal", "le",
+    "lt", "ne", "not_equal", "rsub", "sub", "subtract",
+})  # fmt: skip
+# Packages whose exceptions a check may expect of a student's function.
+_RAISING = sys.stdlib_module_names | {"numpy"}
+# Special methods that are not carried over: a person looks, since the object may well have them.
+_NOT_CARRIED = (
+    "__abs__", "__and__", "__complex__", "__delitem__", "__enter__", "__exit__", "__float__", "__floordiv__",
+    "__index__", "__int__", "__invert__", "__matmul__", "__mod__", "__neg__", "__or__", "__pos__", "__pow__",
+    "__radd__", "__rmul__", "__round__", "__rsub__", "__rtruediv__", "__truediv__", "__xor__",
+)  # fmt: skip
 
 
 class StudentError(BaseException):
@@ -39,7 +55,24 @@ class RemoteObject:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return self._session.attribute(self._number, self._generation, name)
+        found = self._session.attribute(self._number, self._generation, name)
+        if name in _COMPARING and isinstance(found, RemoteFunction):
+            return functools.partial(self._compared, found, name)
+        return found
+
+    def _compared(self, method: RemoteFunction, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method that compares, of two objects of the student's: it would say of any value that it is right."""
+        if not all(isinstance(part, RemoteObject) for part in (*args, *kwargs.values())):
+            self._refuse(name)
+        return method(*args, **kwargs)
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise Unsupported(f"this check asks for {name} of an object of the student's (a {self._kind})")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise Unsupported(f"this check sets {name!r} of an object of the student's (a {self._kind})")
+        object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
         raise Unsupported(f"this check compares an object of the student's (a {self._kind}); only plain data can be")
@@ -58,7 +91,10 @@ class RemoteObject:
         raise Unsupported(f"this check asks whether an object of the student's (a {self._kind}) is true")
 
     def __repr__(self) -> str:
-        return f"<the student's {self._kind}>"
+        try:
+            return str(self._special("__repr__"))
+        except (Exception, StudentError):  # this text is for messages too, when the object may be gone
+            return f"<the student's {self._kind}>"
 
     def _special(self, name: str, *args: Any, ends: bool = False) -> Any:
         try:
@@ -104,13 +140,34 @@ class RemoteObject:
         return str(self._special("__str__"))
 
     def __add__(self, other: Any) -> Any:
-        return self._special("__add__", other)
+        return self._arithmetic("__add__", other)
 
     def __sub__(self, other: Any) -> Any:
-        return self._special("__sub__", other)
+        return self._arithmetic("__sub__", other)
 
     def __mul__(self, other: Any) -> Any:
-        return self._special("__mul__", other)
+        return self._arithmetic("__mul__", other)
+
+    def _arithmetic(self, name: str, other: Any) -> Any:
+        """Reckon with objects of the student's, or a factor or summand, as long as an object comes of it.
+
+        In `abs(answer - expected) < 1e-6` it would be the student's object that says how near it is.
+        """
+        number = name != "__sub__" and isinstance(other, int | float | complex)
+        if not number and not isinstance(other, RemoteObject):
+            self._refuse(name)
+        found = self._special(name, other)
+        if not isinstance(other, RemoteObject) and not isinstance(found, RemoteObject):
+            self._refuse(name)
+        return found
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: self._refuse(name)
+
+
+for _name in _NOT_CARRIED:
+    setattr(RemoteObject, _name, _refused(_name))
 
 
 class RemoteFunction(RemoteObject):
@@ -129,17 +186,17 @@ def identity(thing: RemoteObject) -> tuple[int, int]:
 
 
 def raised(told: Any) -> BaseException:
-    """The exception that an untrusted description names: a built-in one, else RuntimeError."""
+    """The exception that an untrusted description names: of Python or numpy, a built-in one, else RuntimeError."""
     if type(told) is not dict:
         return StudentError("the error cannot be read")
-    texts = {key: told[key] if type(told.get(key)) is str else "" for key in ("type", "builtin", "message")}
-    kind = getattr(builtins, texts["builtin"], None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
-        kind, texts["message"] = RuntimeError, f"{texts['type']}: {texts['message']}"
-    try:
-        error: BaseException = kind(texts["message"])
-    except Exception:  # built-in exceptions that want several arguments
-        error = RuntimeError(f"{texts['type']}: {texts['message']}")
+    texts = {key: told[key] if type(told.get(key)) is str else "" for key in ("type", "module", "builtin", "message")}
+    known = texts["module"].partition(".")[0] in _RAISING and texts["module"] in sys.modules
+    error: BaseException = RuntimeError(f"{texts['type']}: {texts['message']}")
+    for module, name in (("builtins", texts["builtin"]), (texts["module"] if known else "builtins", texts["type"])):
+        kind = vars(sys.modules[module]).get(name)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            with contextlib.suppress(Exception):  # some want several arguments
+                error = kind(texts["message"])
     lines = told.get("lines")
     for line in lines[-12:] if type(lines) is list else ():
         if type(line) is str:

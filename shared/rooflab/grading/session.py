@@ -71,8 +71,8 @@ class Session:
         self.done: list[Step] = []
         self.callbacks: dict[int, Callable[..., Any]] = {}
         self.printable = _MOST_PRINTED_IN_ALL
-        self.changed = False  # whether a call that returned something has also changed its arguments
-        self.withhold = False  # the changes of such calls
+        self.changed = False  # whether a call has changed its arguments
+        self.withhold = False  # one of the two, where a call returns something and changes its arguments
 
     def run(self, step: Step) -> Ran:
         """Run one cell in the student's process."""
@@ -114,10 +114,12 @@ class Session:
             raise StudentError("the answer cannot be read")
         result, changed = value
         if type(changed) is tuple and len(changed) == 2:
-            self.changed = self.changed or result is not None
+            self.changed = True
             if result is None or not self.withhold:
                 change(args, changed[0])
                 change(kwargs, changed[1])
+            if result is None and self.withhold:
+                return object()  # equal to nothing, not even to what was made of the changes
         return result
 
     def attribute(self, target: int, generation: int, name: str) -> Any:
@@ -248,6 +250,7 @@ class Session:
         assert self.channel is not None
         self.channel.close()
         self.channel = None
+        self.generation += 1  # objects of this process mean nothing to the next
         found = self.provider.end(STUDENT, why or "its connection was closed")
         raise StudentError(why or found or "it ended its process") from None
 

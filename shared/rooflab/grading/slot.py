@@ -79,7 +79,7 @@ class Slot:
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
         self.private = Path(tempfile.mkdtemp(prefix="rooflab-grading-", dir=private))
-        warm = {VARIABLE: lab.imported(), **(dict.fromkeys(NAMES, gpu) if gpu else {})}
+        warm = {VARIABLE: lab.imported(hidden=True), **(dict.fromkeys(NAMES, gpu) if gpu else {})}
         self._examiner: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment = {**ENVIRONMENT, **warm}
@@ -89,7 +89,7 @@ class Slot:
         self._ready = False
         self._taught = set[str]()
         self._start_examiner()  # beside the sandbox: each takes seconds
-        figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+        figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline", VARIABLE: lab.imported(hidden=False)}
         try:
             self.sandbox = self._open("rooflab.grading.guest:serve", {**self._environment, **figures})
         except BaseException:

@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any
 
-from .guest import CellOutputs, make_shell
+from .cellshell import CellOutputs, make_shell
 
 __all__ = ["REHEARSE", "VARIABLE", "load", "rehearse"]
 
@@ -49,8 +49,9 @@ def rehearse(shell: Any) -> None:
 
 
 if VARIABLE in os.environ:
+    shell = make_shell()  # first: matplotlib's inline backend sets itself up for a shell that is there
     load(os.environ[VARIABLE])
-    rehearse(make_shell())
+    rehearse(shell)
 if REHEARSE in os.environ:
     home, _, function = os.environ[REHEARSE].partition(":")
     getattr(importlib.import_module(home), function)()

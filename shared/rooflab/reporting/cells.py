@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from .mathml import to_html
 
-__all__ = ["Figure", "Page", "render", "self_contained"]
+__all__ = ["CellRenderer", "Figure", "Page", "picture", "render", "self_contained"]
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _WIDGET_NOTE = "An interactive widget stands here: open the notebook to use it."
@@ -74,10 +75,16 @@ def render(notebook: Any, key: str) -> Page:
         notebook: an nbformat node (version 4).
         key: a short name, the beginning of all anchors in it.
     """
-    return _Renderer(key).render(notebook)
+    return CellRenderer(key).render(notebook)
 
 
-class _Renderer:
+class CellRenderer:
+    """Renders the parts of one notebook, and keeps its headings and figures.
+
+    Args:
+        key: a short name, the beginning of all anchors in it.
+    """
+
     def __init__(self, key: str) -> None:
         from nbconvert.filters.highlight import Highlight2HTML
 
@@ -89,6 +96,7 @@ class _Renderer:
         self._markdown = _markdown(self)
 
     def render(self, notebook: Any) -> Page:
+        """Render a whole notebook, without what only the instructor should see."""
         cells = [self._cell(cell) for cell in notebook.cells]
         body = "\n".join(filter(None, cells))
         return Page(self.title or self.key, body, tuple(self.headings), tuple(self.figures))
@@ -109,16 +117,29 @@ class _Renderer:
         if answer := _answer(cell):
             return answer
         if cell.cell_type == "markdown":
-            return f'<div class="text">{self_contained(self._markdown.render(cell.source))}</div>'
+            return self.markdown(cell.source, cell.get("attachments"))
         if cell.cell_type != "code" or not cell.source.strip():
             return ""
-        code = self._highlight(cell.source).strip().replace("<pre>", '<pre tabindex="0">', 1)
+        code = self.code(cell.source)
         if "hide-input" in cell.metadata.get("tags", []):
             code = f'<details class="hidden-code"><summary>code</summary>{code}</details>'
         number = cell.get("execution_count") or " "
-        outputs = "\n".join(filter(None, map(self._output, cell.get("outputs", []))))
-        shown = f'<div class="outputs">{outputs}</div>' if outputs else ""
+        shown = self.outputs(cell.get("outputs", []))
         return f'<div class="cell"><span class="number" aria-hidden="true">[{number}]</span>{code}{shown}</div>'
+
+    def markdown(self, source: str, attachments: Any = None) -> str:
+        """A text, with its formulas as MathML and the pictures that were pasted into it."""
+        self._markdown.renderer.attachments = attachments or {}
+        return f'<div class="text">{self_contained(self._markdown.render(source))}</div>'
+
+    def code(self, source: str) -> str:
+        """Python in colours."""
+        return str(self._highlight(source)).strip().replace("<pre>", '<pre tabindex="0">', 1)
+
+    def outputs(self, outputs: Iterable[Any]) -> str:
+        """What a cell has printed and shown, nbformat nodes; empty without any."""
+        shown = "\n".join(filter(None, map(self._output, outputs)))
+        return f'<div class="outputs">{shown}</div>' if shown else ""
 
     def _output(self, output: Any) -> str:
         from nbconvert.filters.ansi import ansi2html
@@ -141,7 +162,7 @@ class _Renderer:
             if kind in data:
                 return self._picture(kind, data, metadata)
         if "text/markdown" in data:
-            return f'<div class="text">{self_contained(self._markdown.render(_joined(data["text/markdown"])))}</div>'
+            return self.markdown(_joined(data["text/markdown"]))
         if "text/latex" in data:
             return to_html(_joined(data["text/latex"]).strip("$ \n"), display=True)
         if _WIDGET in data:
@@ -182,7 +203,7 @@ def _joined(text: Any) -> str:
     return text if isinstance(text, str) else "".join(text)
 
 
-def _markdown(renderer: _Renderer) -> Any:
+def _markdown(renderer: CellRenderer) -> Any:
     """nbconvert's Markdown, with formulas as MathML and headings under our own anchors."""
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 

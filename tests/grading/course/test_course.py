@@ -304,7 +304,7 @@ def test_a_damaged_course_says_so(course, clone, rooflab):
 
 
 def test_nbgrader_works_in_a_course_away_from_the_clone(course, tmp_path):
-    """Autograding and feedback by nbgrader's own commands, with a package that is only importable."""
+    """nbgrader's own commands grade in the sandbox, with a package that is only importable."""
     import courses
 
     home = tmp_path / "home"
@@ -322,6 +322,33 @@ def test_nbgrader_works_in_a_course_away_from_the_clone(course, tmp_path):
     page = (course / "feedback" / "ada" / "lab1_demo" / "lab1_demo.html").read_text(encoding="utf-8")
     assert "np.random.default_rng()" not in page
     assert "lab1_demo" in page
+    assert (course / ".rooflab" / "grading" / "lab1_demo" / "outcomes" / "ada").is_dir(), "rooflab grade has done it"
+
+
+def test_the_buttons_of_formgrader_grade_in_the_sandbox_too(course, tmp_path):
+    import courses
+
+    (tmp_path / "home").mkdir()
+    for student in ("ada", "bob"):
+        submitted = course / "submitted" / student / "lab1_demo"
+        submitted.mkdir(parents=True)
+        shutil.copy(course / SOURCE, submitted)
+    code = (
+        "from nbgrader.apps import NbGrader, NbGraderAPI; from nbgrader.coursedir import CourseDirectory\n"
+        "app = NbGrader(); app.initialize([]); api = NbGraderAPI(CourseDirectory(parent=app), parent=app)\n"
+        "for told in (api.autograde('lab1_demo', 'bob'), api.generate_feedback('lab1_demo', 'bob')):\n"
+        "    assert told['success'], told\n"
+        "    assert 'Sandbox' in told['log'], told\n"
+        "told = api.autograde('lab1_demo', 'eve')\n"
+        "assert not told['success'] and 'handed in nothing' in told['error'], told\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], cwd=course, env=courses.environment(tmp_path / "home"),
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (course / "feedback" / "bob" / "lab1_demo" / "lab1_demo.html").is_file()
+    assert not (course / "feedback" / "ada").exists()
 
 
 def test_a_penalty_for_being_late_is_a_plugin_as_the_page_says(course, tmp_path, rooflab):
@@ -344,9 +371,16 @@ def test_a_penalty_for_being_late_is_a_plugin_as_the_page_says(course, tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert rooflab("course", course, "--export", "csv")[0] == 0
-    rows = [line.split(",") for line in (course / "grades-csv.csv").read_text().splitlines()]
+    rows = [line.split(",") for line in (course / "grades.csv").read_text().splitlines()]
     # Ten points by checks; the second day after the due date has begun.
     assert [(row[0], row[4], row[5]) for row in rows[1:]] == [("ada", "10", "0"), ("bob", "8", "2")]
+    for due, penalty in (("2027-01-07T12:00", "0"), ("2026-12-24T18:00", "2")):
+        code, out, _ = rooflab("course", course, "--due", f"lab1_demo={due}")
+        assert code == 0
+        assert "penalties changed: 1" in out, out
+        assert rooflab("course", course, "--export", "csv")[0] == 0
+        rows = [line.split(",") for line in (course / "grades.csv").read_text().splitlines()]
+        assert [row[5] for row in rows[1:]] == ["0", penalty]
 
 
 def test_a_course_without_rooflab_says_so_and_hands_out_nothing(course, tmp_path):

@@ -125,12 +125,26 @@ def test_the_plain_table_says_points_penalty_and_most(graded, rooflab):
     code, out, _ = rooflab("course", graded, "--export", "csv", "--assignment", "lab1_demo")
     assert code == 0
     assert "1 assignments of 3 students" in out
-    assert read(graded / "grades-csv.csv") == [
+    assert read(graded / "grades.csv") == [
         ["student_id", "last_name", "first_name", "email", "lab1_demo", "lab1_demo_penalty", "lab1_demo_max"],
         ["charles", "Babbage", "Charles", "cb@uni.example", "5.75", "1.25", "14"],
         ["ada", "Lovelace", "Ada", "Ada.L@uni.example", "12.75", "1.25", "14"],
         ["zoë", "O'Neil, Jr.", "Zoë", "", "", "", "14"],
     ]
+
+
+@pytest.mark.parametrize("form", ["csv", "canvas", "moodle"])
+def test_no_name_is_a_formula(graded, rooflab, form):
+    from rooflab.grading.course_gradebook import _open
+
+    with _open(graded) as gradebook:
+        for who, first in (("=1+1", "@SUM(A1)"), ("+eve", "-2+3")):
+            gradebook.update_or_create_student(who, first_name=first, last_name="=HYPERLINK(A1)", email="")
+    code, told, _ = rooflab("course", graded, "--export", form)
+    assert code == 0, told
+    cells = [cell for row in read(graded / f"grades-{form}.csv") for cell in row]
+    assert any(cell.startswith("'=") for cell in cells)
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@")) and cell != "-"]
 
 
 def test_points_are_those_of_nbgraders_own_export(graded, rooflab):
@@ -145,7 +159,7 @@ def test_points_are_those_of_nbgraders_own_export(graded, rooflab):
     assert done.returncode == 0, done.stderr
     with (graded / "theirs.csv").open() as file:
         theirs = {line.split(",")[3]: line.rstrip().split(",") for line in file}
-    ours = {row[0]: row for row in read(graded / "grades-csv.csv")[1:]}
+    ours = {row[0]: row for row in read(graded / "grades.csv")[1:]}
     for who in ("ada", "charles"):
         assert float(ours[who][4]) == float(theirs[who][-2])
         assert float(ours[who][6]) == float(theirs[who][-1])

@@ -62,7 +62,7 @@ def points(machine):
     follow(machine, "Export grades")
     folder = machine.folder / "home" / "grace" / COURSE
     assert {path.name for path in folder.glob("grades-*")} == {f"grades-{to}.csv" for to in ("csv", "canvas", "moodle")}
-    with (folder / "grades-csv.csv").open(encoding="utf-8") as file:
+    with (folder / "grades.csv").open(encoding="utf-8") as file:
         return {row["student_id"]: float(row[LAB]) for row in csv.DictReader(file)}
 
 

@@ -77,6 +77,18 @@ def test_sockets_in_folders_are_not_reached(guest, tmp_path):
         assert refused(guest.run(f"import socket; socket.socket(socket.AF_UNIX).connect({str(tmp_path / 's')!r})"))
 
 
+def test_one_end_of_a_pair_sends_to_no_other_socket(guest, tmp_path):
+    pair = "import socket; one = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0]"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(tmp_path / "log"))
+        (tmp_path / "log").chmod(0o777)
+        server.settimeout(0.2)
+        assert refused(guest.run(f"{pair}; one.sendto(b'x', {str(tmp_path / 'log')!r})"))
+        with pytest.raises(TimeoutError):
+            server.recv(1)
+    assert guest.run("import socket; socket.socketpair(); socket.socketpair(type=socket.SOCK_SEQPACKET)") == "None"
+
+
 # --- files
 
 
@@ -227,6 +239,7 @@ CALLS = {
     "memfd_create": "b'x', 0", "reboot": "0, 0, 0", "swapon": "b'x', 0", "fsopen": "b'tmpfs', 0",
     "personality": "0x0040000", "clock_settime": "0, None", "sethostname": "b'x', 1", "fanotify_init": "0, 0",
     "clone": "0x10000011, 0, 0, 0, 0", "clone3": "None, 0", "pidfd_getfd": "0, 0, 0",
+    "inotify_add_watch": "0, b'/tmp', 0xfff",
 }  # fmt: skip
 
 

@@ -37,7 +37,8 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     460),
     # keys, handles, watches
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218), "open_by_handle_at": (304, 265),
-    "name_to_handle_at": (303, 264), "fanotify_init": (300, 262), "fanotify_mark": (301, 263),
+    "name_to_handle_at": (303, 264), "fanotify_init": (300, 262), "fanotify_mark": (301, 263), "inotify_add_watch":
+    (254, 27),
     # the machine's clock, name, disks
     "swapon": (167, 224), "swapoff": (168, 225), "quotactl": (179, 60), "quotactl_fd": (443, 443), "acct": (163,
     89), "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159,
@@ -52,6 +53,7 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
 
 CONDITIONAL: dict[str, tuple[int, int]] = {
     "clone": (56, 220), "clone3": (435, 435), "ioctl": (16, 29), "socket": (41, 198), "personality": (135, 92),
+    "socketpair": (53, 199),
     "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424), "prlimit64": (302, 261), "fcntl": (72,
     25), "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),

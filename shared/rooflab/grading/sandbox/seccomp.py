@@ -29,6 +29,7 @@ _TTY_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX type into the terminal
 _OWNERS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: whom the kernel signals when there is input
 _SET_OWNER = (8, 15, 10)  # F_SETOWN, F_SETOWN_EX, F_SETSIG
 _UNIX, _INET, _INET6 = 1, 2, 10
+_DATAGRAM = 2  # a bit that neither streams (1) nor sequences of packets (5) have
 _CURRENT_PERSONALITY = 0xFFFFFFFF
 
 # Calls whose first argument names a process, 0 being the caller itself.
@@ -88,6 +89,8 @@ def _conditions(*, alone: bool, network: bool, local: bool, signals: bool) -> di
         "personality": [_argument(0), *_allow_equal(0, _CURRENT_PERSONALITY), *_refuse()],
         "socket": [_argument(0), *_allow_equal(*families), *_refuse()],
     }
+    if not families:  # one end of a pair of these can send to any socket that has a path, as the system's log has
+        conditions["socketpair"] = [_argument(1), *_if(_JUMP_ANY_BIT, _DATAGRAM, _refuse())]
     if not alone:
         conditions["ioctl"] += _refuse_equal(*_OWNERS)
         conditions["fcntl"] = [_argument(1), *_refuse_equal(*_SET_OWNER)]
