@@ -21,7 +21,8 @@
 # ## The device
 #
 # Everything below runs on the device that is here. The first cell matters on Colab only; the second finds the device
-# and prints its card.
+# and prints its card. Should the card end with a *load*, others compute here too: close what you can, and take what
+# you measure for theirs and yours together.
 
 # %%
 import sys
@@ -38,6 +39,7 @@ device = open_unit("s1_measurement/u1_step_cost", needs=("torch", "jax"))
 import math
 import time
 import warnings
+from itertools import cycle
 
 import jax
 import jax.numpy as jnp
@@ -127,18 +129,18 @@ seconds = {
 # %%
 smallest_s, *_, largest_s = seconds["JAX, naive"]
 report("the naive clock says that the largest JAX product takes … times the smallest", largest_s / smallest_s)
-cubic = [seconds["JAX, waited"][-1] * (n / SIDES[-1]) ** 3 for n in SIDES[-3:]]
-plots.curves(
-    SIDES, seconds, bounds={"slope 3": (SIDES[-3:], cubic)}, key="naive clock",
-    x="side n of the matrices", y="time per call", title="Without waiting, the clock times the asking and not the work",
-)  # fmt: skip
+waited_s = seconds["JAX, waited"][-1]
+cubic = [waited_s * (n / SIDES[-1]) ** 3 for n in SIDES[-3:]]
+title = f"Without waiting, the clock misses {max(0.0, 1 - largest_s / waited_s):.0%} of the largest JAX product"
+labels = {"x": "side n of the matrices", "y": "time per call"}
+plots.curves(SIDES, seconds, bounds={"slope 3": (SIDES[-3:], cubic)}, key="naive clock", title=title, **labels)
 
 # %% [markdown]
 # (Grey marks, here and in all figures, are the same experiment on another device, whose run was recorded.) Follow the
-# naive line of JAX: it rises little. It is not flat, for a larger result has to be allocated, among other things. But
-# compare it with the work, which grew by the cube. The waited line is flat only while the matrices are tiny, and then
-# climbs along the slope 3 that 2n³ demands. Between the two lines lies all the work that the naive clock did not see.
-# At the right end of the figure it missed nearly everything.
+# naive line of JAX: on a quiet machine it rises little. It is not flat, for a larger result has to be allocated,
+# among other things. But compare it with the work, which grew by the cube. The waited line is flat only while the
+# matrices are tiny, and then climbs along the slope 3 that 2n³ demands. Between the two lines lies all the work that
+# the naive clock did not see. How much it missed at the right end, the title says.
 #
 # On a GPU torch's naive line is nearly flat too. On a CPU torch computes inside the call, so that its two lines come
 # together once the work outweighs the wait: the naive clock is right, by luck. (For a tiny product JAX's may meet
@@ -155,7 +157,9 @@ plots.curves(
 # chain of elementwise operations, written once for torch and once for JAX, in three forms: **eager** (each operation
 # as Python reaches it), **compiled** (`torch.compile`) and **jitted** (`jax.jit`).
 #
-# Nothing in this book predicts how long a compiler thinks, so there is no model to compare with. Guess anyway.
+# Nothing in this book predicts how long a compiler thinks, so there is no model to compare with. Guess anyway. (The
+# twentieth call stands for *a later call*. Any single one may have met something, so we compare with the median of
+# the last fifteen.)
 
 
 # %%
@@ -174,11 +178,11 @@ first_calls = {
     "compiled (torch)": [waited(lambda: compiled(x_torch)) for _ in range(20)],
     "jitted (JAX)": [waited(lambda: jitted(x_jax)) for _ in range(20)],
 }
-calls = first_calls["compiled (torch)"]
-saved_s = np.median(first_calls["eager (torch)"][5:]) - np.median(calls[5:])
-pays = f"pays after {calls[0] / saved_s:,.0f} calls" if saved_s > 0 else "never pays at this size"
-print(f"compiling took {calls[0]:.2f} s and {pays}")
-report("the first call of the compiled function takes … times as long as its twentieth", calls[0] / calls[-1])
+first_s, later_s = first_calls["compiled (torch)"][0], np.median(first_calls["compiled (torch)"][5:])
+saved_s = np.median(first_calls["eager (torch)"][5:]) - later_s
+pays = f"pays after {first_s / saved_s:,.0f} calls" if saved_s > 0 else "never pays at this size"
+print(f"compiling took {first_s:.2f} s and {pays}")
+report("the first call of the compiled function takes … times as long as its twentieth", first_s / later_s)
 plots.curves(
     range(1, 21), first_calls, log="y", points=True, key="first calls", x="number of the call", y="time of the call",
     title="The first call pays for compiling and loading",
@@ -236,17 +240,19 @@ with busy_neighbour(after_s=SECONDS):
     first, second = measure(lambda: jitted(x_jax), **fixed), measure(lambda: jitted(x_jax), **fixed)
 with busy_neighbour(after_s=SECONDS):
     turns = measure_all({"a": lambda: jitted(x_jax), "b": lambda: jitted(x_jax)}, **fixed)
-report("timed one after the other, the second of two equal functions takes … times the first", float(second / first))
-plots.intervals(
-    {"one after the other": second / first, "in turn": turns["b"] / turns["a"]}, truth=1.0,
-    title="Only candidates timed in turn are slowed alike", x="time of the second / time of the first",
-)  # fmt: skip
+ratios = {"one after the other": second / first, "in turn": turns["b"] / turns["a"]}
+after, in_turn = ratios.values()
+report("timed one after the other, the second of two equal functions takes … times the first", float(after))
+seen = "Only candidates timed in turn are slowed alike", "This time the order made no difference"
+title = seen[abs(after - 1) <= abs(in_turn - 1)]
+plots.intervals(ratios, truth=1.0, title=title, x="time of the second / time of the first")
 
 # %% [markdown]
 # One after the other, the neighbour's work is charged to the candidate that happened to come second. In turn, each
 # pair of samples lies a moment apart, both see the same device, and the *ratio* within a pair scatters around 1,
 # although the times themselves went up for both. This is **interleaving**, and `measure_all` does it whenever it is
-# given more than one candidate.
+# given more than one candidate. (Where the title says that the order made no difference, others were here already
+# when we began, and our neighbour was one more.)
 #
 # **Takeaway.** The median guards against outliers, the band from p20 to p80 shows them, and interleaving guards
 # against drift. A sceptic will ask for all three.
@@ -302,21 +308,29 @@ models = {
     "model, matmul": (np.square(sides), [bound(costs.matmul(n, n, n, "fp32"), fit).time_s for n in sides]),
 }
 knees = {"knee, elementwise": knee_overhead_bytes(fit) / 8, "knee, matmul": matmul_leaves_overhead(fit, "fp32") ** 2}
+near = [0.5 <= m.median_s / bound(m.work, fit).time_s <= 2 for m in sums + squares]
 plots.curves(
     ELEMENTS, {"elementwise": sums, "matmul": (np.square(SIDES), squares)}, bounds=models, marks=knees,
-    key="three regimes", title="Three numbers predict most of two curves",
+    key="three regimes", title=f"Three numbers predict {sum(near)} of {len(near)} times within a factor of two",
     x="elements of one operand", y="time per call",
 )  # fmt: skip
 
 # %% [markdown]
-# Three numbers, and the model draws a plateau, two slopes and two knees. Where do the points leave it? The small
-# products do not lie on the plateau of the addition, and may even start below it. Our t₀ is an addition's, and a
-# product goes through another library: t₀ belongs to a call, and not only to a device.
+# Three numbers, and the model draws a plateau, two slopes and two knees. The title counts how many points came near.
 #
-# Look also at the middle of the elementwise line, between the knee and the largest sizes. On a CPU some points lie
-# *below* the model: faster than the memory. The model may be crude, but nothing should beat a bound. On a large GPU
-# hardly any may do so, because what fits into its cache takes about as long as one t₀, and the launch hides most of
-# it. Hidden or not, it asks for an experiment, and the next section makes it.
+# If they are few, and the line below the figure says that others computed meanwhile, look for a *second plateau*,
+# high above the first. A kernel that runs on all cores waits for the one that somebody else has. So it lasts a turn
+# of the scheduler, whatever its size, and its band is narrow, since all calls wait alike: no statistic of these times
+# gives it away. Only the load does. What follows describes a machine of one's own.
+#
+# Where do the points leave the model? The small products do not lie on the plateau of the addition, and may even
+# start below it. Our t₀ is an addition's, and a product goes through another library: t₀ belongs to a call, and not
+# only to a device.
+#
+# Look also at the middle of the elementwise line, between the knee and the largest sizes. On a CPU some points may
+# lie *below* the model: faster than the memory. The model may be crude, but nothing should beat a bound. On a large
+# GPU hardly any may do so, because what fits into its cache takes about as long as one t₀, and the launch hides most
+# of it. Hidden or not, it asks for an experiment, and the next section makes it.
 #
 # **Takeaway.** Measure t₀, β and π once, and a bound on the time of a new operation is a matter of counting its FLOPs
 # and bytes.
@@ -341,25 +355,28 @@ predict("one buffer, over and over, shows a bandwidth … times that of rotating
 # %%
 buffers = [torch.randn(SMALL, device=device.torch) for _ in range(COPIES)]
 in_place = costs.elementwise(SMALL, dtype="fp32")  # each element is read once and written once
-same, rotating = (
-    measure(lambda x: x.add_(1.0), in_place, inputs=chosen, name=f"buffers: {len(chosen)}", clock=clock, budget_s=1)
-    for chosen in (buffers[:1], buffers)
-)
+chosen = {"one buffer": buffers[:1], f"{COPIES} buffers in rotation": buffers}
+turns = {name: cycle(some) for name, some in chosen.items()}
+calls = {name: lambda turn=turn: next(turn).add_(1.0) for name, turn in turns.items()}
+times = measure_all(calls, in_place, clock=clock, budget_s=1)
+same, rotating = times.values()
 
 report("one buffer, over and over, shows a bandwidth … times that of rotating buffers", rotating / same)
-rows = {m.name: m for m in (same, rotating)} | {f"one of {large.work.bytes / 2e6:,.0f} MB": large}
-tables.table(rows, columns=["median_s", "bytes_per_s"])
+tables.table(times | {f"one of {large.work.bytes / 2e6:,.0f} MB": large}, columns=["median_s", "bytes_per_s"])
 
 # %% [markdown]
-# The single small buffer beats the rotating ones by the ratio in the first table, and none of that speed belongs to
-# the memory. The rotating ones stay somewhat below the large buffer, which no cache can hold: a small buffer also
-# pays for starting and ending. This is why points in the figure of the three regimes dipped below the model: the
-# model's β is the memory's, and those additions never went to memory.
+# Where the ratio in the first table is above 1, the single small buffer beats the rotating ones by it, and none of
+# that speed belongs to the memory. (Where it is not, the buffer found no room in a cache that others fill too, or
+# each call waited for a core that others had. The line below the table tells.) The rotating ones may stay somewhat
+# below the large buffer, which no cache can hold: a small buffer also pays for starting and ending. So a point of the
+# three regimes that dipped below the model is no miracle: the model's β is the memory's, and that addition never went
+# to memory.
 #
 # Which of the two numbers is right? Both: a kernel whose input was just written by the kernel before it finds it in
 # the cache, a step that walks through all its weights does not. What is wrong is to report the first and call it
-# memory bandwidth. `measure(..., inputs=[...])` rotates, and `measure(..., cold=True)` overwrites the caches before
-# each call. A reported bandwidth above the memory's own is a sure sign that something is wrong: the cache answered,
+# memory bandwidth. (Each of the two candidates has its own rotation, for they are timed in turn. For a single one
+# `measure(..., inputs=[...])` rotates, and `measure(..., cold=True)` overwrites the caches before
+# each call.) A reported bandwidth above the memory's own is a sure sign that something is wrong: the cache answered,
 # or nobody waited, or the bytes were miscounted.
 #
 # **Takeaway.** Ask of every bandwidth: could this buffer have stayed in a cache?
@@ -425,10 +442,10 @@ tables.table(step, columns=["launches", "flops", "bytes"], caption="a step at ba
 
 # %% [markdown]
 # The table says in which regime the model sees each batch: as long as the launches are the longer sum, overhead;
-# after that, what most of the device's time goes into. The shape of the curves is the model's: flat, then rising with
-# the batch. The lines differ where the model is silent. The eager step starts far above its sum of t₀: our t₀ is the
-# price of one bare call, and a training step pays for the autograd graph, the optimizer's bookkeeping and Python
-# between the kernels as well.
+# after that, what most of the device's time goes into. On a machine of one's own the shape of the curves is the
+# model's: flat, then rising with the batch. The lines differ where the model is silent. The eager step starts far
+# above its sum of t₀: our t₀ is the price of one bare call, and a training step pays for the autograd graph, the
+# optimizer's bookkeeping and Python between the kernels as well.
 #
 # Where the measured knee lies far from the model's, is it the model's shape that is wrong, or its constants? The
 # printed line keeps the shape, a plateau and a slope, and takes both from the step itself: from its lowest time, and

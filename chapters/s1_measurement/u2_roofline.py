@@ -246,15 +246,19 @@ tables.table(rows, columns=list(rows["axpy"]), caption=f"ridge point in {DTYPE}:
 
 # %%
 measured = {name: measure(call, works[name], name=name, budget_s=0.25, min_samples=5) for name, call in calls.items()}
-roof = roof.raised(bytes_per_s=measured["axpy"].bytes_per_s)  # most of its bytes are read, which a CPU may do faster
+reached = {DTYPE: max(m.flops_per_s for m in measured.values())}
+roof = roof.raised(bytes_per_s=measured["axpy"].bytes_per_s, flops_per_s=reached)
 title = "What each operation could reach, and what it does reach"
 plots.roofline(roof, measured, key="roofline", title=title, launches=lambda n: costs.matmul(n, n, n, DTYPE))
 
 # %% [markdown]
-# Hollow points are the model: on the roof, or below it where the launch decides. The dotted line is that third roof,
-# for square products that take one launch. Solid points are measured. Grey ones, unless this *is* the recorded
-# device, are that device's, in its own format and at its larger sizes: the same order from left to right, at rates
-# that are orders of magnitude apart. The picture is a property of the operations more than of the device.
+# The roof was raised once more before it was drawn, and so was the grey one: π to the best rate that any operation of
+# its run reached, β to that of axpy. (Most of axpy's bytes are read, which a CPU may do faster, and its arrays are
+# too large for a cache.) Hollow points are the model: on the roof, or below it where the launch decides. The dotted
+# line is that third roof, for square products that take one launch. Solid points are measured. Grey ones, unless this
+# *is* the recorded device, are that device's, in its own format and at its larger sizes: the same order from left to
+# right, at rates that are orders of magnitude apart. The picture is a property of the operations more than of the
+# device.
 #
 # One roof is missing. The flat one is that of products, which are nothing but multiplications and additions.
 # Operations that do something else, an exponential say, have a lower one of their own, and the next section runs into
@@ -420,7 +424,7 @@ tables.table(traffic, columns=list(traffic["every 1"]), caption="adding 1 to eve
 # %%
 chains = measure_all({"eager": eager_chain, "compiled": lambda: fused_chain(x, given)}, min_samples=5)
 report("fusing the chain makes it … times as fast", chains["eager"] / chains["compiled"])
-kernels = {row["name"]: row for row in eager.rows()} | {"all four": eager, "one kernel": fused}
+kernels = {row["name"]: row for row in eager.rows()} | {"all four": eager, "one kernel (derived)": fused}
 tables.table(kernels, columns=["launches", "flops", "bytes"])
 
 # %% [markdown]
@@ -460,7 +464,7 @@ plots.roofline(roof, moving, key="batches", title="A batch moves the point from 
 
 # %% [markdown]
 # (Measured is the first batch of the sweep that reaches seven tenths of π, and – if none does. A point above the flat
-# roof is a product whose shape suits the library even better than the squares that π was measured with.) To the left
+# roof is a product whose shape suits the library even better than all before it: π was still too low.) To the left
 # of the ridge the model gives all batches the *same time*: the time to read the matrix. Each vector more is free,
 # which is why a server gathers requests before it multiplies. Do the solid points agree? Where a thin batch falls far
 # behind its hollow twin, we suspect that the library has no kernel made for it, and here is something left to win.

@@ -16,10 +16,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import __version__
+from .load import Load, Watch
 from .tables import render_text
 from .units import format_si
 
-__all__ = ["CEILING_HEADER", "ceiling_rows", "describe", "missing", "show"]
+__all__ = ["CEILING_HEADER", "ceiling_rows", "describe", "load_row", "missing", "show"]
 
 CEILING_HEADER = ("", "measured", "datasheet", "measured / datasheet")
 
@@ -43,6 +44,14 @@ def missing() -> list[str]:
     ]
 
 
+def load_row(load: Load | None) -> dict[str, str]:
+    """What a card says of the load by others: nothing where it does not matter, or is not known."""
+    if load is None or not load.is_heavy:
+        return {}
+    late = "times of parallel kernels" if load.needed > 1 else "what the host adds to a time"
+    return {"load": f"{load.sentence('use')}: {late} will be wrong"}
+
+
 def describe(*, fresh: bool = False) -> dict[str, Any]:
     """Find the device, measure its ceilings (once, then kept) and return both as plain values.
 
@@ -53,7 +62,9 @@ def describe(*, fresh: bool = False) -> dict[str, Any]:
     from .device import find_device
     from .roofline import Ceilings
 
+    watch = Watch()
     device = find_device()
+    load = watch.load_now(accelerator=device.is_accelerator)  # of others: nothing is measured yet
 
     def say(what: str) -> None:
         print(f"measuring {what} ...", file=sys.stderr, flush=True)
@@ -61,7 +72,7 @@ def describe(*, fresh: bool = False) -> dict[str, Any]:
     ceilings = measured_ceilings(device, fresh=fresh, say=say)
     return {
         "rooflab": __version__,
-        "device": device.rows(),
+        "device": device.rows() | load_row(load),
         "slug": device.slug,
         "kind": device.kind,
         "chip": device.spec.name if device.spec else None,

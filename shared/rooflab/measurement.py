@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 import gc
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import Any
 
 from .clocks import Clock, cache_flusher, made_by_jax, named_clock, wait
 from .costs import Work
+from .load import Watch
 from .measurable import refuse_candidates, refuse_numbers, refuse_options, refuse_promise
 from .samples import Measurement, Ratio, median_interval, quantile
 from .shortage import clear_shortage
@@ -125,6 +127,8 @@ def measure_all(
         with clear_shortage(f"measuring {name!r}"):
             prepared.append(_prepare(name, fn, works[name], ticker, inputs, cold, calls, budget_s))
     _even_out(prepared)
+    # What others compute goes by true time: a pretended clock has nothing to do with it.
+    watch = Watch() if now is time.perf_counter else None
     stop = now() + budget_s * len(prepared)
     with _no_garbage_collection():
         for done in range(max_samples):
@@ -137,8 +141,7 @@ def measure_all(
                     candidate.sample()
         for candidate in prepared:
             candidate.read(0)
-    turn = next(_turns)
-    return {c.name: _finish(c, ticker, settle, cold, turn) for c in prepared}
+    return _finish(prepared, ticker, settle, cold, watch)
 
 
 def _host_now(clock: Clock) -> Callable[[], float]:
@@ -222,17 +225,22 @@ def _all_settled(candidates: Sequence[_Candidate], within: float, done: int) -> 
     return all(c.settled(within) for c in candidates)
 
 
-def _finish(candidate: _Candidate, clock: Clock, settle: float, cold: bool, turn: int) -> Measurement:
+def _finish(
+    candidates: Sequence[_Candidate], clock: Clock, settle: float, cold: bool, watch: Watch | None
+) -> dict[str, Measurement]:
+    """What the samples of one run say, with the load of others that all of them saw."""
     from .device import find_device
 
-    if min(candidate.times_s) <= 0:
-        raise RuntimeError(f"{candidate.calls} calls of {candidate.name!r} took no time on the {clock.name} clock "
-                           f"(resolution {clock.resolution_s:g} s); pass a larger calls=.")  # fmt: skip
     device = find_device()
-    env = {"device": device.name, **device.versions}
-    settled = settle <= 0 or candidate.settled(settle)
-    return Measurement(candidate.name, tuple(candidate.times_s), candidate.calls, candidate.first_call_s, settled,
-                       candidate.work, clock.name, cold, turn, env)  # fmt: skip
+    load = watch.load(accelerator=device.is_accelerator) if watch is not None else None
+    env, turn, found = {"device": device.name, **device.versions}, next(_turns), {}
+    for c in candidates:
+        if min(c.times_s) <= 0:
+            raise RuntimeError(f"{c.calls} calls of {c.name!r} took no time on the {clock.name} clock "
+                               f"(resolution {clock.resolution_s:g} s); pass a larger calls=.")  # fmt: skip
+        found[c.name] = Measurement(c.name, tuple(c.times_s), c.calls, c.first_call_s, settle <= 0 or c.settled(settle),
+                                    c.work, clock.name, cold, turn, load, env)  # fmt: skip
+    return found
 
 
 @contextmanager

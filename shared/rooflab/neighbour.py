@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .device import find_device
+from .probe import own_cores
 
 __all__ = ["busy_neighbour"]
 
@@ -53,8 +53,7 @@ def busy_neighbour(after_s: float = 0.0, *, cores: int | None = None) -> Iterato
 
 def _spin_cpu(gone: threading.Event, cores: int | None) -> None:
     # Two a core: a scheduler lets a process that mostly waits pass a single neighbour unharmed.
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = cores or 2 * here
+    count = cores or 2 * own_cores()
     children = [subprocess.Popen([sys.executable, "-S", "-c", _SPIN]) for _ in range(count)]
     gone.wait()
     for child in children:

@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Facts", "look", "main_memory_bytes"]
+__all__ = ["Facts", "look", "main_memory_bytes", "own_cores"]
 
 _PACKAGES = ("torch", "jax", "jaxlib", "triton", "numpy", "ipywidgets", "rooflab")
 
@@ -57,7 +57,7 @@ def look(*, accelerators: bool = True) -> Facts:
     """
     facts = Facts(
         cpu_name=_cpu_name(),
-        cpu_cores=_cores(),
+        cpu_cores=own_cores(),
         cpu_flags=_cpu_flags(),
         memory_bytes=main_memory_bytes(),
         last_cache_bytes=_last_cache_bytes(),
@@ -176,7 +176,8 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset((_cpu_line("flags") or _cpu_line("Features")).split())
 
 
-def _cores() -> int:
+def own_cores() -> int:
+    """How many cores this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 
 from .costs import Work
+from .load import Load, loads_together
 from .units import format_si
 
 __all__ = ["Measurement", "Ratio", "disturbance", "median_interval", "quantile"]
@@ -73,14 +74,25 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def disturbance(measurements: Iterable[Measurement]) -> str:
-    """One sentence on those that should not be trusted yet; empty where there are none."""
+    """One sentence on those that should not be trusted yet, and on the load by others; empty where nothing is wrong."""
     every = list(measurements)
     wide = [m for m in every if m.warning]
-    if not wide:
+    load = loads_together(m.load for m in every)
+    if not wide and not (load is not None and load.is_heavy):
         return ""
-    widest = max(m.spread for m in wide)
-    return (f"Disturbed: {len(wide)} of {len(every)} measurements, spread up to {widest:.0%} of the median. "
-            "Close other programs and run this cell again.")  # fmt: skip
+    found = []
+    if wide:
+        widest = max(m.spread for m in wide)
+        found.append(f"{len(wide)} of {len(every)} measurements, spread up to {widest:.0%} of the median")
+    return _disturbed(found, load)
+
+
+def _disturbed(found: list[str], load: Load | None) -> str:
+    """What was found, what others computed meanwhile where that is known, and what to do."""
+    if load is not None and load.is_known:
+        found = [*found, f"{load.sentence()} meanwhile"]
+    innocent = load is not None and load.is_light
+    return f"Disturbed: {'; '.join(found)}. {'Run' if innocent else 'Close other programs and run'} this cell again."
 
 
 class Ratio(float):
@@ -89,11 +101,12 @@ class Ratio(float):
     ratios: tuple[float, ...]
     p20: float
     p80: float
+    load: Load | None
 
-    def __new__(cls, ratios: Sequence[float]) -> Ratio:
-        """Make it from one ratio a round."""
+    def __new__(cls, ratios: Sequence[float], load: Load | None = None) -> Ratio:
+        """Make it from one ratio a round, and from what others computed meanwhile."""
         self = super().__new__(cls, quantile(ratios, 0.5))
-        self.ratios = tuple(ratios)
+        self.ratios, self.load = tuple(ratios), load
         self.p20, self.p80 = quantile(ratios, 0.2), quantile(ratios, 0.8)
         return self
 
@@ -106,12 +119,12 @@ class Ratio(float):
     def warning(self) -> str:
         """One sentence when the ratio should not be trusted yet, else an empty string."""
         if self.spread <= SPREAD_LIMIT:
-            return ""
-        return (f"Disturbed: the middle three fifths of {len(self.ratios)} pairs gave {format_si(self.p20, 'x')} to "
-                f"{format_si(self.p80, 'x')}. Close other programs and run this cell again.")  # fmt: skip
+            return _disturbed([], self.load) if self.load is not None and self.load.is_heavy else ""
+        band = f"{format_si(self.p20, 'x')} to {format_si(self.p80, 'x')}"
+        return _disturbed([f"the middle three fifths of {len(self.ratios)} samples gave {band}"], self.load)
 
-    def __getnewargs__(self) -> tuple[tuple[float, ...]]:  # type: ignore[override]
-        return (self.ratios,)  # what copy and pickle make it from; a float would hand over itself
+    def __getnewargs__(self) -> tuple[tuple[float, ...], Load | None]:  # type: ignore[override]
+        return (self.ratios, self.load)  # what copy and pickle make it from; a float would hand over itself
 
 
 @dataclass(frozen=True)
@@ -126,6 +139,7 @@ class Measurement:
         work: what one call must do, when given.
         clock: "host", "events" or "graph".
         turn: number of the run in which it was interleaved with others; samples are paired within a run only.
+        load: what others computed on this machine meanwhile, where that is known.
     """
 
     name: str
@@ -137,6 +151,7 @@ class Measurement:
     clock: str = "host"
     cold: bool = False
     turn: int = 0
+    load: Load | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -200,6 +215,8 @@ class Measurement:
         if self.spread > SPREAD_LIMIT:
             return (f"{self.name}: the middle three fifths of the samples spread over {self.spread:.0%} of the median; "
                     "close what else is running, or measure for longer.")  # fmt: skip
+        if self.load is not None and self.load.is_heavy:
+            return f"{self.name}: {self.load.sentence()} meanwhile; close what else is running."
         if not self.settled:
             return f"{self.name}: not settled after {len(self.times_s)} samples; raise budget_s."
         return ""
@@ -212,10 +229,11 @@ class Measurement:
     def __truediv__(self, other: Measurement) -> Ratio:
         if not isinstance(other, Measurement):
             return NotImplemented
+        load = loads_together([self.load, other.load])
         if self.turn and self.turn == other.turn and len(self.times_s) == len(other.times_s):
-            return Ratio([a / b for a, b in zip(self.times_s, other.times_s, strict=True)])
+            return Ratio([a / b for a, b in zip(self.times_s, other.times_s, strict=True)], load)
         # Of different runs no sample belongs to another: each is set against the other's median.
-        return Ratio([time_s / other.median_s for time_s in self.times_s])
+        return Ratio([time_s / other.median_s for time_s in self.times_s], load)
 
     def __repr__(self) -> str:
         band = f"{format_si(self.p20_s, 's')} to {format_si(self.p80_s, 's')}"

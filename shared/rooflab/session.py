@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from . import logbook
 from .counters.interpreter import interpreting
 from .device import Device, find_device
-from .devicecard import CEILING_HEADER, ceiling_rows
+from .devicecard import CEILING_HEADER, ceiling_rows, load_row
 from .display import show_text
+from .load import Watch
 from .roofline import Ceilings
 from .tables import render_html, render_text
 
@@ -37,11 +38,12 @@ def open_unit(unit: str, *, needs: Sequence[str] = ()) -> Device:
         MissingFramework: with the command that installs what is missing.
     """
     logbook.begin(unit)
+    watch = Watch()  # while the frameworks load
     device = find_device()
     missing = [name for name in needs if getattr(device, name) is None]
     if missing:
         raise MissingFramework(_how_to_have(missing, device))
-    show_device(device)
+    show_device(device, watch)
     if not device.is_accelerator and "triton" in sys.modules and not interpreting():
         print("Triton was imported before Rooflab could ask for its interpreter: cells that count Triton kernels will "
               "say so. Restart the kernel and run this cell first.")  # fmt: skip
@@ -56,9 +58,15 @@ def _how_to_have(missing: Sequence[str], device: Device) -> str:
             f'To install it: pip install "rooflab[{",".join(missing)}]".')  # fmt: skip
 
 
-def show_device(device: Device) -> None:
-    """Show the device card."""
-    rows = [[label, text] for label, text in device.rows().items()]
+def show_device(device: Device, watch: Watch | None = None) -> None:
+    """Show the device card, and what others compute here, if that is much.
+
+    Args:
+        device: whose card it is.
+        watch: looks at the others from now on if it does not yet.
+    """
+    load = (watch or Watch()).load_now(accelerator=device.is_accelerator)
+    rows = [[label, text] for label, text in (device.rows() | load_row(load)).items()]
     show_text(render_text(["", ""], rows), html=render_html(["", ""], rows))
 
 

@@ -85,9 +85,10 @@ def _draw_regimes(ax: Any, step: str, device: Ceilings, dtype: str, n: int) -> s
         ax.plot(sides, times, label=regime, linestyle=_DASHES[i], linewidth=1.4, **style)
         ax.plot(sides, np.where(wins == regime, times, np.nan), linewidth=3.6, **style)
     here = bound(work(n, dtype), device)
-    ax.plot([n], [here.time_s], marker="o", markersize=9, color="black", zorder=5)
+    ax.plot([], [], color="#777777", linewidth=3.6, label="the model's time: the longest of the three")
+    ax.plot([n], [here.time_s], marker="o", markersize=9, linestyle="", color="black", zorder=5, label="this step's")
     set_axis(ax.xaxis, label="side n", unit="", log=True)
-    set_axis(ax.yaxis, label="time of the step", unit="s", log=True)
+    set_axis(ax.yaxis, label="time of the step, by the model", unit="s", log=True)
     ax.set_ylim(min(1e-7, here.time_s / 3), max(here.time_s, *(b.time_s for b in bounds)) * 3)
     ax.legend(loc="upper left")
     return (f"{step}, n = {n:,}: {here.regime}-bound, {format_si(here.time_s, 's')}; "
@@ -170,7 +171,7 @@ def _name_roofs(ax: Any, roof: Ceilings, used: str) -> None:
     wanted = [(math.log10(roof.rate(fmts[0])) - low) / (high - low) * height for fmts in by_rate.values()]
     for (rate, fmts), at in zip(by_rate.items(), spread(wanted, gap=9.5, top=height), strict=True):
         look = {"color": "#333333", "fontweight": "bold"} if used in fmts else {"color": "#666666"}
-        text, place = f"{', '.join(fmts)}: {rate.removesuffix('FLOP/s')}", 10 ** (low + at / height * (high - low))
+        text, place = f"{', '.join(fmts)}: {rate}", 10 ** (low + at / height * (high - low))
         ax.annotate(text, (1.0, place), xycoords=("axes fraction", "data"), annotation_clip=False, xytext=(3, 0),
                     textcoords="offset points", va="center", fontsize=8, gid=SHARED, **look)  # fmt: skip
 
@@ -202,13 +203,13 @@ def _draw_point(ax: Any, roof: Ceilings, work: costs.Work) -> str:
     ax.axvline(ridge, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
     colour = series_style(REGIMES.index(here.regime))["color"]
     ax.plot([work.intensity], [here.flops_per_s], marker="o", markersize=11, color=colour, zorder=5)
-    side = -1 if work.intensity > grid[len(grid) // 2] else 1
+    # Off its roof: below the point at the right; above it, to the left, where the axes end.
+    at, side = ((9, -13), "left") if work.intensity <= grid[len(grid) // 2] else ((-8, 7), "right")
     halo = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 0.8}
-    ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=(9 * side, -13), color=colour, fontsize=9,
-                textcoords="offset points", ha="left" if side > 0 else "right", fontweight="bold", bbox=halo,
-                zorder=4)  # fmt: skip
+    ax.annotate(here.regime, (work.intensity, here.flops_per_s), xytext=at, color=colour, fontsize=9,
+                textcoords="offset points", ha=side, fontweight="bold", bbox=halo, zorder=4)  # fmt: skip
     set_axis(ax.xaxis, label="intensity (FLOP/byte)", unit="", log=True)
-    set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
+    set_axis(ax.yaxis, label="rate, by the model", unit="FLOP/s", log=True)
     ax.set_xlim(grid[0], grid[-1])
     ax.set_ylim(min(roof.bytes_per_s * 0.05, here.flops_per_s / 3), max(roof.flops_per_s.values()) * 3)
     _name_roofs(ax, roof, work.dtype)

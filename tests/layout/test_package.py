@@ -17,7 +17,7 @@ PACKAGE = ROOT / "shared" / "rooflab"
 LAYERS = {
     "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "units"},
     "measuring": {
-        "ceilings", "clocks", "counters", "device", "extras", "footprint", "locks", "logbook", "measurable",
+        "ceilings", "clocks", "counters", "device", "extras", "footprint", "load", "locks", "logbook", "measurable",
         "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
         "simulate", "state",
     },

@@ -228,3 +228,19 @@ def test_conditional_counts_its_dearest_branch_with_its_turns():
     assert found.notes == (
         "Of a conditional XLA counts the dearest branch, and its kernels are not among the launches.",
     )
+
+
+def test_polynomials_of_erf_are_counted_and_said():
+    found, convention = count(lambda a: jax.nn.gelu(a, approximate=False), X), costs.gelu(X.size, "fp32")
+    assert found.flops > 5 * convention.flops
+    assert "XLA may compute erf" in found.describe()
+    assert "polynomials" not in count(jax.nn.gelu, X).describe(), "by the hyperbolic tangent"
+
+
+def test_a_gather_that_counts_its_whole_operand_is_said():
+    rows = jnp.array([1, 5, 7])
+    found = count(lambda table, i: table[i], X, rows)
+    assert found.bytes_written == 3 * 128 * 4
+    assert found.bytes_read >= X.nbytes, "once XLA counts what is read, the note and docs/counting.md can go"
+    assert "the whole array that a gather takes a few elements from" in found.describe()
+    assert "gather" not in count(lambda table: table[1:4], X).describe()

@@ -1,6 +1,7 @@
 """Figures: what is drawn, what the alternative text says, and that nothing is cut off."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib
@@ -16,6 +17,7 @@ from rooflab.logbook import begin, this_run
 from rooflab.measurement import Measurement, Ratio
 from rooflab.plots import charts, roof, style
 from rooflab.roofline import Ceilings, bound
+from rooflab.units import format_si
 
 LONG = "A title that states its message at such a length that it can not possibly fit on one line of the figure"
 NAME = "a series with quite a long name, and more"
@@ -96,7 +98,7 @@ class TestCurves:
         assert_inside(fig)
         assert_ticks_apart(ax)
         labels = [text.get_text() for text in ax.get_legend().get_texts()]
-        assert labels == ["slope 1", *there, NAME, "plain"]
+        assert labels == ["slope 1", NAME, "plain", *there]
         assert alt.startswith(f"{LONG}. Chart of time per call over side n.")
         assert f"{NAME}: 16 µs at 16 to 1.02 ms at 1,024." in alt
         assert "plain: 10 µs at 16 to 40 µs at 1,024." in alt
@@ -172,13 +174,29 @@ class TestCurves:
         plots.curves([1, 2], {"a": [1e-6, 2e-6], "b": [2e-6, 3e-6]}, title="T", x="x", y="y", key="k")
         ((fig, alt),) = shown
         assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == [
-            "H200: the same, in grey",
             "a",
             "b",
+            "H200: the same, in grey",
         ]
-        grey_b, grey_a, a, b = fig.axes[0].lines
+        swatch = fig.axes[0].get_legend().legend_handles[-1]
+        assert matplotlib.colors.to_hex(swatch.get_facecolor()) == style.RECORDED["color"]
+        a, b, grey_b, grey_a = fig.axes[0].lines
         assert (grey_a.get_marker(), grey_b.get_marker()) == (a.get_marker(), b.get_marker())
         assert "H200: a: 3 µs at 1 to 4 µs at 2." in alt
+
+    def test_marks_are_named_above_the_axes_and_differ_from_bounds(self, shown):
+        marks = {"knee, elementwise": 20, "knee, matmul": 30}
+        plots.curves([1, 100], {"a": [1.0, 2.0]}, bounds={"b": [1, 1], "c": [2, 2]}, title="T", x="x", y="y",
+                     marks=marks)  # fmt: skip
+        fig, ax = shown[0][0], shown[0][0].axes[0]
+        renderer = FigureCanvasAgg(fig).get_renderer()
+        boxes = [text.get_window_extent(renderer) for text in ax.texts]
+        assert [text.get_text() for text in ax.texts] == list(marks)
+        assert min(box.y0 for box in boxes) >= ax.get_window_extent(renderer).y1, "no data lies there"
+        assert not boxes[0].overlaps(boxes[1])
+        upright = {line.get_linestyle() for line in ax.lines if len(set(line.get_xdata())) == 1}
+        assert upright.isdisjoint(line.get_linestyle() for line in ax.lines if line.get_label() in ("b", "c"))
+        assert_inside(fig)
 
 
 class TestOddCurves:
@@ -400,6 +418,8 @@ class TestIntervals:
         assert "one after the other, named at length: 1.5 (1.44 to 1.56). in turn: 1 (0.98 to 1.01)." in alt
         assert ("The truth is 1." in alt) == (truth is not None)
         assert [t.get_text().replace("\n", " ") for t in fig.axes[0].get_yticklabels()] == list(rows)
+        said = [text.get_text() for text in fig.axes[0].get_legend().get_texts()]
+        assert said == [*["truth: 1"] * (truth is not None), "bar: p20 to p80"]
 
     def test_one_row(self, shown):
         plots.intervals({"a": (1.0, 2.0, 3.0)}, title="T", x="x", truth=1.0)
@@ -554,6 +574,22 @@ class TestRoofline:
         kept = this_run()["roof"]
         assert set(kept["points"]) == set(WORKS)
         assert Ceilings.from_dict(kept["ceilings"]) == CEILINGS
+
+    def test_a_recorded_roof_is_as_high_as_the_fastest_point_of_that_run(self, shown, monkeypatch):
+        slow, rate = self.record(), H200.rate("fp32")
+        fast = {**slow, "points": {"a batch": {"intensity": 1e3, "flops_per_s": 1.25 * rate}}}
+        other = {**fast, "formats": ["fp8"], "points": {"x": {"intensity": 1e3, "flops_per_s": 9 * rate}}}
+        run = {"device": {"name": "NVIDIA H200"}, "values": {"roof": slow, "batches": fast, "more": other, "n": 3.0}}
+        monkeypatch.setattr(roof, "recorded", lambda key: run["values"][key])
+        monkeypatch.setattr(roof, "reference", lambda: run)
+        plots.roofline(CEILINGS, self.measured(), title="T", key="roof")
+        ax = shown[0][0].axes[0]
+        assert max(ax.lines[0].get_ydata()) == 1.25 * rate
+        assert f"fp32 {format_si(1.25 * rate, 'FLOP/s')}" in [text.get_text() for text in ax.texts]
+        two = replace(H200, flops_per_s={"fp32": rate, "fp64": rate}).to_dict()
+        monkeypatch.setattr(roof, "recorded", lambda key: slow | {"ceilings": two, "formats": ["fp32", "fp64"]})
+        plots.roofline(CEILINGS, self.measured(), title="T", key="roof")
+        assert max(shown[1][0].axes[0].lines[0].get_ydata()) == rate, "no one knows which format was so fast"
 
     def test_predicted_points_are_hollow(self, shown):
         plots.roofline(CEILINGS, WORKS, title="T", formats=["fp32", "fp64"])

@@ -63,7 +63,7 @@ class TestHeadless:
         predict(Q, unit="x", model=None)
         report(Q, Ratio([2.0, 3.0, 4.0]))
         assert capsys.readouterr().out.endswith(
-            "Disturbed: the middle three fifths of 3 pairs gave 2.4x to 3.6x. Close other programs and run this cell "
+            "Disturbed: the middle three fifths of 3 samples gave 2.4x to 3.6x. Close other programs and run this cell "
             "again.\n"
         )
 

@@ -8,6 +8,7 @@ import pytest
 
 from rooflab import session
 from rooflab.device import describe
+from rooflab.load import Load, Watch
 from rooflab.logbook import current_unit, log, this_run
 from rooflab.probe import Facts
 from rooflab.session import MissingFramework, open_unit
@@ -21,9 +22,10 @@ CPU = {"cpu_name": "AMD EPYC", "memory_bytes": 2**34, "torch_backend": "cpu", "j
 def on(monkeypatch, home):
     """A function that puts this process on a machine with these facts, Triton compiling or not imported."""
 
-    def put(**facts):
+    def put(*, load=None, **facts):
         device = describe(Facts(**CPU | facts))
         monkeypatch.setattr(session, "find_device", lambda: device)
+        monkeypatch.setattr(Watch, "load_now", lambda watch, *, accelerator: load)
         monkeypatch.delitem(sys.modules, "triton", raising=False)
         return device
 
@@ -39,6 +41,13 @@ def test_the_card_is_shown_and_the_log_begins(on, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "device     | AMD EPYC"
     assert lines[-1] == "frameworks | torch 2.13.0 on cpu, jax 0.10.2 on cpu"
+
+
+def test_others_on_this_machine_are_part_of_the_card(on, capsys):
+    on(load=Load(1.0, 1.7, 2, 2))
+    open_unit(UNIT)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "load       | others use 1.7 of 2 cores: times of parallel kernels will be wrong"
 
 
 def test_notes_are_part_of_the_card(on, capsys):

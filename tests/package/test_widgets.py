@@ -1,6 +1,7 @@
 """The explorers: panels where nobody can drag, and a form whose every control moves the figure."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from rooflab import explorer, widgets
 from rooflab.plots import style
@@ -105,7 +107,11 @@ class TestPanels:
         ((fig, _),) = shown
         assert [ax.get_legend() for ax in fig.axes] == [None] * 3
         (legend,) = fig.legends
-        assert [text.get_text() for text in legend.get_texts()] == list(REGIMES)
+        assert [text.get_text() for text in legend.get_texts()] == [
+            *REGIMES,
+            "the model's time: the longest of the three",
+            "this step's",
+        ]
         assert inside(fig)
 
     def test_panels_that_differ_keep_their_legends(self, shown):
@@ -145,8 +151,8 @@ def roof_names(ax) -> list:
 
 
 class TestRoofNames:
-    def drawn(self, roof: Ceilings, fmt: str, batch: int = 64, n: int = 4096):
-        fig = Figure(figsize=(6.9, 3.9), layout="constrained")
+    def drawn(self, roof: Ceilings, fmt: str, batch: int = 64, n: int = 4096, size=(6.9, 3.9)):
+        fig = Figure(figsize=size, layout="constrained")
         ax = fig.subplots()
         widgets._draw_point(ax, roof, widgets.OPERATIONS[next(iter(widgets.OPERATIONS))](batch, n, fmt))
         FigureCanvasAgg(fig).draw()
@@ -155,9 +161,10 @@ class TestRoofNames:
     def test_every_roof_has_a_name_slow_to_fast_and_equal_ones_share_it(self):
         _, ax = self.drawn(MANY, "bf16")
         said = [text.get_text() for text in sorted(roof_names(ax), key=lambda text: text.xy[1])]
-        assert said == ["fp32: 51 T", "fp64: 60 T", "tf32: 410 T", "fp16, bf16: 700 T", "int8: 1.3 P", "fp8: 1.31 P"]
+        rates = ["fp32: 51 T", "fp64: 60 T", "tf32: 410 T", "fp16, bf16: 700 T", "int8: 1.3 P", "fp8: 1.31 P"]
+        assert said == [f"{rate}FLOP/s" for rate in rates]
         (bold,) = (text.get_text() for text in roof_names(ax) if text.get_fontweight() == "bold")
-        assert bold == "fp16, bf16: 700 T"
+        assert bold == "fp16, bf16: 700 TFLOP/s"
 
     @pytest.mark.parametrize("chip", [chip for chip in chips() if chip.flops_per_s], ids=lambda chip: chip.id)
     def test_no_name_lies_on_another_or_beyond_the_figure(self, chip):
@@ -169,6 +176,16 @@ class TestRoofNames:
         assert {fmt for text in roof_names(ax) for fmt in text.get_text().split(":")[0].split(", ")} == set(
             chip.flops_per_s
         )
+
+    @pytest.mark.parametrize("chip", [chip for chip in chips() if chip.flops_per_s][::6], ids=lambda chip: chip.id)
+    @pytest.mark.parametrize("batch", [1, 8, 64, 512, 4096])
+    def test_the_regime_is_not_named_on_its_roof(self, chip, batch):
+        roof, fmt = replace(Ceilings.of_chip(chip), launch_s=1e-6), next(iter(chip.flops_per_s))
+        fig, ax = self.drawn(roof, fmt, batch, size=(3.3, 3.2))  # as narrow as a panel
+        (name,) = (text for text in ax.texts if text.get_text() in REGIMES)
+        box = Text.get_window_extent(name, FigureCanvasAgg(fig).get_renderer())
+        (used,) = (line for line in ax.lines if line.get_linewidth() == 2)
+        assert not any(box.contains(x, y) for x, y in ax.transData.transform(used.get_xydata()))
 
     @given(st.lists(st.floats(0, 200), min_size=1, max_size=12))
     def test_places_keep_their_order_and_their_distance(self, wanted):
@@ -306,4 +323,4 @@ class TestEveryChip:
         kept["draw"](ax, step="product", overhead_us=1.0, gb_per_s=20.0, flops_per_s=10.0, n=64)
         legend = {text.get_text(): line.get_color() for text, line in zip(ax.get_legend().get_texts(),
                   ax.get_legend().get_lines(), strict=True)}  # fmt: skip
-        assert legend == used
+        assert {name: legend[name] for name in REGIMES} == used

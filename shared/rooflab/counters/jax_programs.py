@@ -26,6 +26,8 @@ __all__ = ["count_jax", "kernel_names"]
 _WRAPPERS = frozenset({"jit", "pjit", "closed_call", "core_call"})
 
 _PALLAS = "XLA cannot look into a Pallas kernel: its part is what its cost estimate says, if anything."
+_ERF = "XLA may compute {} by polynomials: their FLOPs are counted then, tens an element."
+_GATHER = "XLA may count the whole array that a gather takes a few elements from as read."
 _PARTS = "The program is split over {} devices: the numbers are those of one."
 _FOLDED = "XLA may compute with arrays that a {} holds while it compiles: pass them as arguments to have all counted."
 _MARKERS = ("Sharding", "SPMD", "AllocateBuffer", "xla.sdy", "annotate", "PinTo", "MoveTo")  # no work
@@ -101,6 +103,10 @@ def _notes(program: Any, loops: Loops) -> Iterator[str]:
     for eqn in _equations(program):
         if eqn.primitive.name == "pallas_call" and not eqn.params.get("interpret"):
             yield _PALLAS
+        elif eqn.primitive.name in ("erf", "erfc", "erf_inv"):
+            yield _ERF.format(eqn.primitive.name)
+        elif eqn.primitive.name == "gather":
+            yield _GATHER
         elif eqn.primitive.name not in _WRAPPERS and any(_held(inner) for inner in _programs(eqn)):
             yield _FOLDED.format(eqn.primitive.name)
     targets = {target for part in loops.parts.values() for target in part.unknown}

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.patches import Patch
 
 from ..display import say, say_disturbed
 from ..logbook import log_curves
@@ -148,18 +149,18 @@ def curves(
     with figure(title, alt="") as ax:
         for i, (label, (where, model)) in enumerate(below.items()):
             ax.plot(where, model, linestyle=_DASHES[i % len(_DASHES)], label=named(label), **BOUND)
-        alt += _draw_recorded(ax, there, list(lines), stroke, LeftOut(log), unit, x_unit)
         for i, (label, (where, middle)) in enumerate(shown.items()):
             look, (low, high) = series_style(i), drawn[label][2:]
             ax.plot(where, middle, label=named(label), linestyle=stroke, **look)
             if low is not None and high is not None:
                 ax.fill_between(where, low, high, color=look["color"], alpha=0.18, linewidth=0, zorder=2)
             alt.append(summary(label, where, middle, unit, x_unit))
-        alt += _mark(ax, marks or {}, x_unit, log="x" in log)
+        said, swatches = _draw_recorded(ax, there, list(lines), stroke, LeftOut(log), unit, x_unit)
+        alt += said + _mark(ax, marks or {}, x_unit, log="x" in log)
         set_axis(ax.xaxis, label=x, unit=x_unit, log="x" in log, whole=all_whole(px for px, _ in lines.values()))
         set_axis(ax.yaxis, label=y, unit=unit, log="y" in log)
         ax.set_ylim(*ylim)
-        legend(ax)
+        legend(ax, swatches)
         ax.figure.alt = " ".join(filter(None, [*alt, left_out.sentence()]))
     if sentence := left_out.sentence():
         say(sentence)
@@ -168,44 +169,51 @@ def curves(
 
 def _draw_recorded(
     ax: Any, there: Mapping[str, Any], own: list[str], stroke: str, left_out: LeftOut, unit: str, x_unit: str
-) -> list[str]:
-    """Draw the reference device's lines in grey; those of the reader's own have their marks, and one name for all."""
+) -> tuple[list[str], list[Any]]:
+    """Draw the reference device's lines in grey; those of the reader's own have their marks, and one name for all.
+
+    Returns what the alternative text says of each, and that name as a swatch of grey: it belongs to no mark.
+    """
     said = []
-    named_devices: set[str] = set()
+    swatches: dict[str, Any] = {}
     more = itertools.count(len(own))
     for label, other in there.items():
         device, _, line = label.partition(": ")
         twin = line in own
-        name = named(label) if not twin else None if device in named_devices else f"{named(device)}: the same, in grey"
-        named_devices |= {device} if twin else set()
+        if twin:
+            swatches[device] = Patch(color=RECORDED["color"], label=f"{named(device)}: the same, in grey")
         where, values = left_out.of(label, numbers(label, other["x"]), numbers(label, other["y"]))
         marker = series_style((own.index(line) if twin else next(more)) % MOST_SERIES)["marker"]
+        name = None if twin else named(label)
         ax.plot(where, values, label=name, marker=marker, markerfacecolor="white", linestyle=stroke, **RECORDED)
         said.append(summary(label, where, values, unit, x_unit))
-    return said
+    return said, list(swatches.values())
 
 
 def _mark(ax: Any, marks: Mapping[str, float], unit: str, *, log: bool) -> list[str]:
     """Draw a named vertical line at each position; returns a sentence about each."""
     said = []
-    for i, (label, given) in enumerate(marks.items()):
-        where = float(numbers(label, [given])[0])
+    order = sorted(marks, key=lambda label: float(numbers(label, [marks[label]])[0]))
+    for i, label in enumerate(order):
+        where = float(numbers(label, [marks[label]])[0])
+        # Of two each is named on its own side; of more, neighbours stand at two heights.
+        side, height = (("right", "left")[i], 0) if len(order) == 2 else ("center", 12 * (i % 2))
         if not np.isfinite(where) or (log and where <= 0):
             said.append(f"Line at {label}: {format_si(where, unit)}, not on these axes.")
             continue
-        ax.axvline(where, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)), zorder=0.5)
-        at = (where, (0.98, 0.55)[i % 2])  # neighbours at two heights, so that their names do not touch
-        halo = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.5}
-        ax.annotate(named(label, width=36, lines=1), at, xycoords=("data", "axes fraction"), rotation=90,
-                    xytext=(-3, 0), va="top", bbox=halo, textcoords="offset points", ha="right", fontsize=8.5,
-                    color="#444444", zorder=4)  # fmt: skip
+        # Solid, since models are dashed; named above the axes, where no data is.
+        ax.axvline(where, color="#777777", linewidth=0.9, zorder=0.5)
+        ax.annotate(named(label, width=36, lines=1), (where, 1.0), xycoords=("data", "axes fraction"), ha=side,
+                    xytext=(0, 3 + height), textcoords="offset points", fontsize=8.5,
+                    color="#444444")  # fmt: skip
         said.append(f"Line at {label}: {format_si(where, unit)}.")
     return said
 
 
-def legend(ax: Any) -> None:
-    """Name the lines at the right, where there is more than one; many names get a line each."""
+def legend(ax: Any, last: Sequence[Any] = ()) -> None:
+    """Name the lines at the right, then ``last``, where there is more than one name; many names get a line each."""
     handles, labels = ax.get_legend_handles_labels()
+    handles, labels = [*handles, *last], [*labels, *(handle.get_label() for handle in last)]
     if len(labels) > 1:
         if sum(label.count("\n") + 1 for label in labels) > 16:
             labels = [named(label.replace(r"\$", "$"), width=44, lines=1) for label in labels]

@@ -153,7 +153,7 @@ def _is_span(span: Any) -> bool:
 
 
 def _recorded(key: str) -> Any:
-    """The reference record's picture of that key, if there is one.
+    """The reference record's picture of that key, if there is one, with its roof raised to what that run reached.
 
     Raises:
         ValueError: what is recorded under the key is no roofline.
@@ -161,13 +161,19 @@ def _recorded(key: str) -> Any:
     there = recorded(key)
     try:
         if there is not None:
-            Ceilings.from_dict(there["ceilings"])
+            roof = Ceilings.from_dict(there["ceilings"])
             [there["ceilings"]["flops_per_s"][fmt] for fmt in there["formats"]]
             [(other["intensity"], other["flops_per_s"]) for other in there["points"].values()]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"The record holds no roofline under {key!r} ({type(error).__name__}: {error}): give the "
                          "figure a key of its own, or record the unit again.") from error  # fmt: skip
-    return there
+    if there is None or len(there["formats"]) != 1:  # a point does not say its format
+        return there
+    run = (reference() or {}).get("values", {}).values()
+    alike = [other for other in run if isinstance(other, dict) and other.get("formats") == there["formats"]]
+    reached = [point["flops_per_s"] or 0.0 for other in [there, *alike] for point in other["points"].values()]
+    raised = roof.raised(flops_per_s={there["formats"][0]: max(reached, default=0.0)})
+    return there | {"ceilings": raised.to_dict()}
 
 
 def _draw_launches(ax: Any, ceilings: Ceilings, work_of: Callable[[int], Work]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.patches import Patch
 
 from ..measurement import Ratio
 from ..units import format_si
@@ -33,8 +34,9 @@ def intervals(
     x: str,
     truth: float | None = None,
     unit: str = "",
+    interval: str = "bar: p20 to p80",
 ) -> None:
-    """Show each row as a point with its p20 to p80 interval, and the true value as a dashed line.
+    """Show each row as a point with its interval, of a ``Ratio`` p20 to p80, and the true value as a dashed line.
 
     Args:
         rows: label to a ``Ratio`` or to (low, middle, high).
@@ -42,6 +44,7 @@ def intervals(
         x: label of the horizontal axis.
         truth: where the right answer lies.
         unit: of the values.
+        interval: what the bars are, for the legend.
 
     Raises:
         ValueError: no rows, more than a page holds, or ends in the wrong order.
@@ -63,8 +66,9 @@ def intervals(
         ax.set_yticks(range(len(rows)), [_row(label) for label in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         set_axis(ax.xaxis, label=x, unit=unit, log=False)
-        if truth is not None:
-            ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        handles, labels = ax.get_legend_handles_labels()
+        bar = Patch(color=BOUND["color"], alpha=0.35, linewidth=0)
+        ax.legend([*handles, bar], [*labels, named(interval)], loc="center left", bbox_to_anchor=(1.01, 0.5))
         ax.figure.alt = " ".join(alt)
 
 
