@@ -24,7 +24,7 @@ from .parts import MOST_ITEMS, REBUILT, Refused, list_of, pair_of, real_of, spre
 
 __all__ = ["DEEPEST", "MOST_ITEMS", "NotPlain", "Refused", "pack", "unpack"]
 
-DEEPEST = 50
+DEEPEST = 100
 _MOST_DIGITS = 4_000_000  # of a whole number, hexadecimal
 
 

@@ -81,7 +81,7 @@ class _Examiner:
     def check(self, cell: LabCell) -> None:
         until = self.lab.cells.index(cell)
         for own in self.lab.cells[:until]:  # also of answers that stand in a cell of the student's own
-            self.known.update(own.binds)
+            self.known.update(self.lab.asked.intersection(own.binds))  # and no helper of the model answers
         stopped = self.bind()
         for own in self.lab.cells[self.place : until]:
             if own.kind in ("setup", "locked"):

@@ -109,6 +109,12 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.told = {name: lab.to_json() for name, lab in self.labs.items()}
+        files = self.course.path("release", ".", self.assignment)
+        self.given = {  # the files beside the notebooks, which answers and checks may read
+            str(path.relative_to(files)): key_of([path.read_bytes()])
+            for path in sorted(files.rglob("*"))
+            if path.is_file() and path.suffix != ".ipynb"
+        }
 
     def over(self, students: Sequence[str], gradebook: Any) -> Generator[StudentResult, None, None]:
         pending: dict[str, _Handed] = {}
@@ -160,7 +166,7 @@ class _Run:
                 handed.faults[name] = str(error)
                 raw = str(error).encode()
             handed.files[name] = raw
-            how = repr((self.options.limits, self.options.level, self.options.accelerator))
+            how = repr((self.options.limits, self.options.level, self.options.accelerator, self.given))
             handed.keys[name] = key_of([raw, self.told[name], how, self.secret])
             if name in handed.faults:
                 handed.outcomes[name] = Outcome(name, failure=handed.faults[name])
@@ -169,11 +175,10 @@ class _Run:
         return handed
 
     def task(self, handed: _Handed, name: str) -> Task:
-        files = self.course.path("release", ".", self.assignment)
-        extra = any(path.suffix != ".ipynb" for path in files.rglob("*") if path.is_file())
+        files = self.course.path("release", ".", self.assignment) if self.given else ""
         return Task(
             handed.student, self.told[name], handed.files[name], self.secret, self.options.limits,
-            self.options.level, str(files) if extra else "", self.options.accelerator, self.token,
+            self.options.level, str(files), self.options.accelerator, self.token,
             str(self.course.root),
         )  # fmt: skip
 

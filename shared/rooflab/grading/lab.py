@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -16,8 +17,8 @@ from typing import Any
 from .plainnotebook import Cell, NotebookError, read_cells
 
 __all__ = [
-    "LabCell", "LabNotebook", "bound_names", "import_lines", "imports_of", "kind_of", "python_of", "read_lab",
-    "seed_in",
+    "LabCell", "LabNotebook", "bound_names", "import_lines", "imports_of", "kind_of", "names_in", "python_of",
+    "read_lab", "seed_in",
 ]  # fmt: skip
 
 DEMO = "demo"
@@ -59,6 +60,12 @@ class LabNotebook:
     name: str
     cells: tuple[LabCell, ...]
     seed: str = ""  # with which the instructor has fixed the draws of the checks
+
+    @functools.cached_property
+    def asked(self) -> frozenset[str]:
+        """The names that the instructor's own cells use: of answers, only these are asked for."""
+        own = [cell for cell in self.cells if cell.is_code and cell.kind not in ("solution", "written", "task")]
+        return frozenset().union(*(names_in(cell.source) for cell in own))
 
     @property
     def checks(self) -> tuple[LabCell, ...]:
@@ -131,6 +138,15 @@ def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, floa
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise NotebookError(f"{released} has several cells with the mark {twice[0]!r}: delete all but one of them.")
     return LabNotebook(released.stem, tuple(cells), seed_in(instructor))
+
+
+def names_in(source: str) -> set[str]:
+    """Return the names that code uses; none where it cannot be read."""
+    try:
+        tree = ast.parse(python_of(source))
+    except (SyntaxError, ValueError):
+        return set()
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def seed_in(instructor: Path) -> str:

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .lab import LabCell, LabNotebook, bound_names, import_lines, kind_of, python_of
+from .lab import LabCell, LabNotebook, bound_names, import_lines, kind_of, names_in, python_of
 from .plainnotebook import Cell
 
 __all__ = ["is_visible", "own_lab"]
@@ -58,7 +58,7 @@ def is_visible(check: LabCell) -> bool:
 
 def _without_own(cells: Sequence[LabCell]) -> list[LabCell]:
     """Mark as the student's the cells without a mark that no check needs: they run once, where the answers do."""
-    needed = {name for cell in cells if cell.kind in ("check", "locked") for name in _used(cell.source)}
+    needed = {name for cell in cells if cell.kind in ("check", "locked") for name in names_in(cell.source)}
     found = []
     for cell in reversed(cells):
         if cell.kind == "setup":
@@ -66,7 +66,7 @@ def _without_own(cells: Sequence[LabCell]) -> list[LabCell]:
             if needed.isdisjoint(names) and "import *" not in cell.source:
                 cell = replace(cell, kind="own")
             else:
-                needed |= _used(cell.source)
+                needed |= names_in(cell.source)
         found.append(cell)
     return found[::-1]
 
@@ -77,11 +77,3 @@ def _raises(source: str) -> bool:
         return any(isinstance(part, ast.Raise) for part in ast.parse(python_of(source)).body)
     except (SyntaxError, ValueError):
         return False
-
-
-def _used(source: str) -> set[str]:
-    try:
-        tree = ast.parse(python_of(source))
-    except (SyntaxError, ValueError):
-        return set()
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
