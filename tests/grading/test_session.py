@@ -226,7 +226,7 @@ def test_what_cannot_be_handed_over_is_said(processes):
         ("import os; os._exit(0)", "ended"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended"),
         ("return [object() for _ in range(20_000)]", "cannot cross"),
-        ("x = []\n    for _ in range(100): x = [x]\n    return x", "deep"),
+        ("x = []\n    for _ in range(200): x = [x]\n    return x", "deep"),
         ("return iter(lambda: 1, 2) if False else (i for i in [1])", None),
     ],
 )
@@ -310,11 +310,10 @@ def test_a_check_that_compares_a_function_waits_for_a_person():
     assert LabNotebook("x", (LabCell("check", "", "", "c", 1.0),)).checks[0].points == 1.0
 
 
-DEEP = []
-for _ in range(100):
-    DEEP = [DEEP]
-MENDED = f"""
-deep = {DEEP!r}
+MENDED = """
+deep = []
+for _ in range(200):
+    deep = [deep]
 fine = 5
 def stops(): raise StopIteration
 def numbers(n): yield from range(n)
