@@ -87,3 +87,16 @@ def test_a_figure_is_a_picture_also_where_matplotlib_was_loaded_before(tmp_path)
         outcome = slot.examine(rebuild(told, [Cell("code", answer, grade_id="f")]), "secret")
     shown = [kind for outputs in outcome.outputs.values() for one in outputs for kind in one.get("data", {})]
     assert "image/png" in shown
+
+
+def test_a_submission_keeps_to_its_share_of_the_processors(tmp_path):
+    import os
+
+    cores = sorted(os.sched_getaffinity(0))
+    told = lab(f"assert f() == {cores[: max(1, len(cores) // 2)]}")
+    source = (
+        "import os\ndef f():\n    os.sched_setaffinity(0, range(os.cpu_count()))\n"
+        "    return sorted(os.sched_getaffinity(0))"
+    )
+    with Slot(told, Limits(), private=tmp_path, jobs=2) as slot:
+        assert slot.examine(plan(told, source), "secret").score == 1

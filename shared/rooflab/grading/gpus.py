@@ -5,19 +5,17 @@
 >>> with held_gpu(()) as found:
 ...     found
 ''
-
-Whoever uses a GPU, of this user's processes, has bound an abstract Unix socket of its name: only one can, nothing is
-written anywhere, and the name is free again when the process ends, however that comes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from .held import take
 
 __all__ = ["NAMES", "held_gpu", "visible_gpus"]
 
@@ -49,20 +47,6 @@ def held_gpu(gpus: Sequence[str]) -> Iterator[str]:
         yield ""
         return
     with contextlib.ExitStack() as held:
-        while (name := _taken(gpus, held)) is None:
+        while (name := take("gpu", gpus, held)) is None:
             time.sleep(_LOOK_S)
         yield name
-
-
-def _taken(gpus: Sequence[str], held: contextlib.ExitStack) -> str | None:
-    """Take one that is free, until the stack is closed."""
-    for name in gpus:
-        lock = socket.socket(socket.AF_UNIX)
-        try:
-            lock.bind(f"\0rooflab/{os.getuid()}/gpu/{name}"[:100])
-        except OSError:  # in use
-            lock.close()
-        else:
-            held.enter_context(lock)
-            return name
-    return None

@@ -178,7 +178,7 @@ class _Run:
         files = self.course.path("release", ".", self.assignment) if self.given else ""
         return Task(
             handed.student, self.told[name], handed.files[name], self.secret, self.options.limits,
-            self.options.level, str(files), self.options.accelerator, self.token,
+            self.options.level, str(files), self.options.accelerator, self.token, self.options.jobs,
             str(self.course.root),
         )  # fmt: skip
 

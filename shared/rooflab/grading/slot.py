@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from .examiner import MOST_LEARNED, send_socket
 from .gpus import NAMES
 from .lab import LabNotebook
 from .outcome import Outcome
+from .processors import taken_share
 from .rebuild import Plan
 from .sandbox import Guest, Limits, Sandbox
 from .session import PROBE, STUDENT
@@ -62,6 +63,7 @@ class Slot:
         private: where a folder for what the two have to write is made, and removed in the end.
         accelerator: let the student's process see GPUs.
         gpu: the one that both processes use; all where it is empty.
+        jobs: submissions at a time on this machine, among whom its processors are shared out.
         hidden: what the student's process may not see, whatever Python's path is.
     """
 
@@ -75,6 +77,7 @@ class Slot:
         private: Path,
         accelerator: bool = False,
         gpu: str = "",
+        jobs: int = 1,
         hidden: tuple[Path, ...] = (),
     ) -> None:
         self.lab, self.limits, self.folder = lab, limits, folder
@@ -88,12 +91,15 @@ class Slot:
         self._kernels: Sandbox | None = None  # opened when a check counts a kernel
         self._ready = False
         self._taught = set[str]()
+        self._held = ExitStack()
+        self._processors = taken_share(jobs, self._held)
         self._start_examiner()  # beside the sandbox: each takes seconds
         figures = {"MPLBACKEND": "module://matplotlib_inline.backend_inline", VARIABLE: lab.imported(hidden=False)}
         try:
             self.sandbox = self._open("rooflab.grading.guest:serve", {**self._environment, **figures})
         except BaseException:
             self._stop_examiner()
+            self._held.close()
             shutil.rmtree(self.private, ignore_errors=True)
             raise
 
@@ -132,6 +138,7 @@ class Slot:
         self.sandbox.close()
         if self._kernels is not None:
             self._kernels.close()
+        self._held.close()
         shutil.rmtree(self.private, ignore_errors=True)
 
     def abandon(self) -> None:
@@ -205,6 +212,7 @@ class Slot:
             unsafe=level == "none",
             folder=self.private,
             hidden=self._hidden,
+            processors=self._processors,
         )
 
     def _teach(self, modules: list[str]) -> None:

@@ -41,6 +41,7 @@ class Task:
     files: str = ""  # folder of the files that the assignment hands out
     accelerator: bool = False
     run: str = ""  # to which it belongs: what the run leaves in a worker ends with it
+    jobs: int = 1  # submissions at a time on one machine
     course: str = ""  # the course's folder, which no submission may see
 
 
@@ -64,6 +65,7 @@ def run_task(task: Task) -> str:
             private=folder,
             accelerator=task.accelerator,
             gpu=gpu,
+            jobs=task.jobs,
             hidden=hidden,
         )
 

@@ -206,7 +206,9 @@ def test_waiting_answers_are_told(graded, rooflab):
         for grade in gradebook.find_submission("lab1_demo", "ada").notebooks[0].grades:
             grade.needs_manual_grade = True
         gradebook.db.commit()
-    assert "lab1_demo: 1 submission with answers that wait for a person" in rooflab("course", graded, "--export", "csv")[1]
+    assert (
+        "lab1_demo: 1 submission with answers that wait for a person" in rooflab("course", graded, "--export", "csv")[1]
+    )
 
 
 @pytest.mark.parametrize(

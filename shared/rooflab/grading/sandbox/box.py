@@ -8,10 +8,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -61,6 +62,7 @@ class Sandbox:
         unsafe: bool = False,
         folder: Path | None = None,
         hidden: Iterable[Path | str] = (),
+        processors: Collection[int] = (),
     ) -> None:
         """Open it at the best level that works, found by trying.
 
@@ -77,6 +79,7 @@ class Sandbox:
             folder: private to the grader; what must be written goes there. Default: a temporary folder,
                 which a later run removes if this one is killed.
             hidden: what guests may not see, also where it lies in a folder that is searched for modules.
+            processors: those that guests run on, and cannot leave; empty for all.
 
         Raises:
             SandboxUnavailable: no level works, or a module cannot be imported.
@@ -98,6 +101,8 @@ class Sandbox:
         self._folder = Path(tempfile.mkdtemp(prefix="sandbox-", dir=own)).resolve()
         self._lock = threading.Lock()
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="sandbox starter")
+        if processors:  # of this thread, and so of all that it starts
+            self._starter.submit(os.sched_setaffinity, 0, processors).result()
         self._watch = Watch()
         self._server: ForkServer | None = None
         self._broken = self._closed = False

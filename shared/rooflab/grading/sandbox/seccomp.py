@@ -33,7 +33,7 @@ _DATAGRAM = 2  # a bit that neither streams (1) nor sequences of packets (5) hav
 _CURRENT_PERSONALITY = 0xFFFFFFFF
 
 # Calls whose first argument names a process, 0 being the caller itself.
-_NAMES_PROCESS = ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
+_NAMES_PROCESS = ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr")
 # Those whose first argument says what the second names, and the value that says "a process".
 _NAMES_KIND = {"setpriority": 0, "ioprio_set": 1}
 _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
@@ -86,6 +86,8 @@ def _conditions(*, alone: bool, network: bool, local: bool, signals: bool) -> di
         "clone": [_argument(0), *_if(_JUMP_ANY_BIT, _NEW_NAMESPACES, _refuse())],
         "clone3": _refuse(errno.ENOSYS),  # its flags lie in memory, out of sight; libraries then call clone
         "ioctl": [_argument(1), *_refuse_equal(*_TTY_INPUT)],
+        # Answered as if it were done: a submission keeps to the processors that it was given.
+        "sched_setaffinity": _refuse(0),
         "personality": [_argument(0), *_allow_equal(0, _CURRENT_PERSONALITY), *_refuse()],
         "socket": [_argument(0), *_allow_equal(*families), *_refuse()],
     }
