@@ -121,14 +121,13 @@ plots.curves(
 # %%
 products = {fmt: [matmul_rate(device, fmt, n) for n in SIDES] for fmt in FORMATS}
 reached = {fmt: max(m.flops_per_s for m in sweep) for fmt, sweep in products.items()}
-enough = next(n for n, m in zip(SIDES, products[DTYPE], strict=True) if m.flops_per_s >= 0.9 * reached[DTYPE])
+near = [n for n, m in zip(SIDES, products[DTYPE], strict=True) if m.flops_per_s >= 0.9 * reached[DTYPE]]
 
 # %%
 roof = roof.raised(bytes_per_s=max(times[-1].bytes_per_s for times in series.values()), flops_per_s=reached)
 plots.curves(
     SIDES, products, attribute="flops_per_s", unit="FLOP/s", key="matmul sweep", x="side n of the matrices", y="FLOP/s",
-    bounds={f"π, {DTYPE}": [roof.rate(DTYPE)] * len(SIDES)},
-    title=f"A product in {DTYPE} comes within a tenth of its peak from n = {enough:,} on",
+    bounds={f"π, {DTYPE}": [roof.rate(DTYPE)] * len(SIDES)}, title=f"{DTYPE} is near its peak from n = {near[0]:,} on",
 )  # fmt: skip
 show_ceilings(roof, device)
 
