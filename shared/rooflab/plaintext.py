@@ -11,10 +11,11 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import shutil
 import sys
 import unicodedata
 
-__all__ = ["ERRORS", "allow_any_terminal"]
+__all__ = ["ERRORS", "allow_any_terminal", "terminal_width"]
 
 ERRORS = "rooflab.plaintext"
 
@@ -53,3 +54,8 @@ def allow_any_terminal() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)
+
+
+def terminal_width() -> int:
+    """Return how many columns standard output has; a file or a pipe has as many as anybody writes."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000

@@ -89,6 +89,9 @@ def remove_left(folder: Path, *, patience_s: float = 5.0) -> None:
         except FileNotFoundError:  # another is at it
             pass
         shutil.rmtree(folder, ignore_errors=True)
+        while folder.exists() and time.monotonic() < until:  # somebody who is just ending has written into it
+            time.sleep(0.05)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(handle: int) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rooflab.extras import require
+from rooflab.plaintext import terminal_width
 from rooflab.progress import Progress
 from rooflab.tables import render_text
 
@@ -68,8 +68,7 @@ def _check(path: Path) -> int:
         points = f"{exercise.scores['you']:g} of {exercise.points:g}"
         rows.append([exercise.name, f"{passed} of {len(exercise.checks)}", points, gist(reason)])
         notes += [each.note for each in exercise.reasons if gist(each.note) != each.note or len(each.note) > _SHORT]
-    width = shutil.get_terminal_size((120, 24)).columns
-    print(render_text(["exercise", "checks passed", "points", "reason"], rows, width=width))
+    print(render_text(["exercise", "checks passed", "points", "reason"], rows, width=terminal_width()))
     for note in notes:
         print(f"\n{note}")
     scores = [(outcome.checks[name].score or 0.0, check.points) for name, check in visible.items()]

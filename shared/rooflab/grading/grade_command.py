@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rooflab.plaintext import terminal_width
 from rooflab.progress import Progress, clock_time
 from rooflab.stopping import reason
 from rooflab.tables import render_text
@@ -138,8 +138,7 @@ def _table(results: Sequence[StudentResult]) -> str:
          f"{one.seconds:.1f} s", "before" if one.done_before else "now", _printable("; ".join(one.remarks))]
         for one in results
     ]  # fmt: skip
-    width = shutil.get_terminal_size((120, 24)).columns
-    return render_text(["student", "points", "waits", "time", "graded", "remark"], rows, width=width)
+    return render_text(["student", "points", "waits", "time", "graded", "remark"], rows, width=terminal_width())
 
 
 def _printable(text: str) -> str:

@@ -60,7 +60,8 @@ def _end_with(line: Any) -> None:
     with contextlib.suppress(EOFError, OSError):
         line.recv()
     try:
-        close_all()
+        with contextlib.suppress(Exception):  # whatever it was, nobody is there to be told
+            close_all()
         if _kept.folder is not None:
             remove_left(_kept.folder)  # the grader was killed, or else it does so itself
     finally:
