@@ -90,7 +90,7 @@ class Desk(NotebookPage):
         expect(file).to_be_visible(timeout=30 * SECOND)
         file.dblclick()
         page = self.page.frame_locator(".jp-HTMLViewer iframe").locator("body")
-        expect(page).to_contain_text("(Score: ", timeout=60 * SECOND)
+        expect(page).to_contain_text("Your points", timeout=60 * SECOND)
         self.screenshot(f"hub_{self.user}_feedback")
         return page.inner_text()
 
