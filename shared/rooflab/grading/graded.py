@@ -26,6 +26,8 @@ __all__ = ["graded_notebook", "without_html"]
 # the end of each one through all that follows, which takes hours where a text has nothing else.
 _SLOW = {"[": "\uff3b", "\\begin": "\\ begin"}
 _MOST_MARKS = 1000
+# All of a picture that was pasted; what only begins like one could be the name of another, given further below.
+_PICTURE = r"""\[[^\[\]`<$\\]*\]\(\s*attached:picture-\d+(\s+("[^"]*"|'[^']*'))?\s*\)"""
 _KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -126,13 +128,15 @@ def without_html(text: str) -> str:
         plain, text = text, re.sub(r"&(#\d+;?|#[xX][\da-fA-F]+;?|\w+;)", lambda found: html.unescape(found[0]), text)
         if text == plain:
             break
+    else:  # nobody writes entities of entities of entities, but for this
+        text = text.replace("&", "& ")
     text = re.sub(r"(?i)(javascript|vbscript)(\s*\\?:)", r"\1 \2", text)
     text = re.sub(r"(?i)\b(data|file)(?=\s*\\?:\s*(//|[a-z]+/))", r"\1 ", text)
     # What a formula links to may be put together by its own macros, where no word gives it away.
-    text = re.sub(r"\\(?=(href|url|require)(?![A-Za-z]))", r"\\text", text)
+    text = re.sub(r"\\(?=(href|url|require|mmlToken|style|class|cssId)(?![A-Za-z]))", r"\\text", text)
     for mark, other in _SLOW.items():
         if text.count(mark) > _MOST_MARKS:
             text = text.replace(mark, other)
     # A picture of somewhere else would tell there who reads this, and could be any address of the course's own hub.
-    text = re.sub(r"!(?=\[)(?!\[[^\[\]]*\]\(\s*<?attached:)", "", text)
+    text = re.sub(rf"!+(?=\[)(?!{_PICTURE})", "", text)
     return re.sub(r"<(?=[A-Za-z/!?])", "<\u2060", text)
