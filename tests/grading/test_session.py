@@ -23,7 +23,7 @@ class Processes:
     """A provider of processes that are not held: only for code of this test."""
 
     def __init__(self):
-        self.running, self.started = {}, 0
+        self.running, self.started, self.held = {}, 0, []
 
     def start(self, what):
         mine, theirs = socket.socketpair()
@@ -36,6 +36,9 @@ class Processes:
             )
         self.started += 1
         return mine
+
+    def hold(self, what, still):
+        self.held.append((what, still))
 
     def end(self, what, reason):
         process = self.running.pop(what)
@@ -460,6 +463,7 @@ def test_timed_calls_run_in_the_student_s_process_and_probes_in_another(processe
             else:
                 speed.against_roof(names[name], [normal((8, 64))], **given)
         assert sorted(processes.running) == ["probe", "student"]
+        assert [still for _, still in processes.held[:2]] == [True, False], "held while the ceiling is measured"
     finally:
         speed.set_runners(None)
         clock.close()
