@@ -89,6 +89,8 @@ def test_links_that_run_code_do_not(source):
         (r"$\newcommand{\h}[1]{\href{java#1:f()}{x}}$", r"$\newcommand{\h}[1]{\texthref{java#1:f()}{x}}$"),
         (r"$\mmlToken{mi}[href=x]{y} \style{x}{y}$", r"$\textmmlToken{mi}[href=x]{y} \textstyle{x}{y}$"),
         ("[" * 5000, "\uff3b" * 5000),
+        (r"\\(" * 5000, r"\\ (" * 5000),
+        ("!" * 200_000, "!" * 200_000),
     ],
 )
 def test_nothing_is_asked_for_or_opened_elsewhere(source, shown):

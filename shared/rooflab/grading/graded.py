@@ -24,7 +24,7 @@ __all__ = ["graded_notebook", "without_html"]
 
 # What opens a link or a formula, and something that looks alike: Markdown's parsers and nbconvert's filters look for
 # the end of each one through all that follows, which takes hours where a text has nothing else.
-_SLOW = {"[": "\uff3b", "\\begin": "\\ begin"}
+_SLOW = {"[": "\uff3b", "\\begin": "\\ begin", "\\\\(": "\\\\ ("}
 _MOST_MARKS = 1000
 # All of a picture that was pasted; what only begins like one could be the name of another, given further below.
 _PICTURE = r"""\[[^\[\]`<$\\]*\]\(\s*attached:picture-\d+(\s+("[^"]*"|'[^']*'))?\s*\)"""
@@ -138,5 +138,5 @@ def without_html(text: str) -> str:
         if text.count(mark) > _MOST_MARKS:
             text = text.replace(mark, other)
     # A picture of somewhere else would tell there who reads this, and could be any address of the course's own hub.
-    text = re.sub(rf"!+(?=\[)(?!{_PICTURE})", "", text)
+    text = re.sub(rf"(?<!!)!+(?=\[)(?!{_PICTURE})", "", text)
     return re.sub(r"<(?=[A-Za-z/!?])", "<\u2060", text)
