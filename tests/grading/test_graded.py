@@ -120,6 +120,35 @@ def test_megabytes_of_code_are_shown_without_colours():
     assert page.count("$a$ ") == 9, "what comes behind it too"
 
 
+@pytest.mark.parametrize("trap", [" \n", "\n", "'\\N{", "\t \n\f\n"])
+def test_code_that_is_slow_to_colour_is_shown_soon(trap):
+    pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    from nbconvert.filters.highlight import Highlight2HTML
+
+    begun = time.process_time()
+    source = f"a = 1\n{trap * (400_000 // len(trap))}\nb = 2"
+    [cell, _] = graded({"cell_type": "code", "metadata": {}, "source": source})
+    shown = Highlight2HTML(pygments_lexer="python")("".join(cell["source"]))
+    assert '<span class="mi">' in shown
+    assert time.process_time() - begun < 20
+
+
+def test_code_in_an_answer_has_colours_where_it_is_python():
+    pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    from nbconvert.filters import markdown2html
+
+    for language, colours in (("python", True), ("py ", True), ("perl", False), ("mermaid", False), ("", False)):
+        for mark in ("```", "~~~~"):
+            source = f"> {mark}{language}\n> if 1: pass\n> {mark}\n>\n> after"
+            page = markdown2html(without_html(source))
+            assert ('<span class="' in page) is colours, page
+            assert "<p>after" in page
+            assert "Mermaid" not in page
+    begun = time.process_time()
+    markdown2html(without_html("~~~python\n" + " \n" * 100_000 + "\n~~~\n" + "`" * 200_000 + "~" * 200_000))
+    assert time.process_time() - begun < 20
+
+
 def test_nothing_of_a_page_is_kept_for_the_next_one():
     pytest.importorskip("nbgrader", reason="nbgrader is not installed")
     from rooflab.grading.feedback import FeedbackWriter
