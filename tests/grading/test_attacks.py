@@ -177,7 +177,8 @@ def test_no_text_shows_or_opens_what_lies_elsewhere(batch):
         graded = batch.arena.root / "autograded" / name / batch.assignment / f"{batch.lab}.ipynb"
         for cell in json.loads(graded.read_text())["cells"]:
             source = "".join(cell["source"])
-            if cell["cell_type"] == "markdown" and MARK in source and "attachment:" not in source:
+            asks = MARK in source or "example.org" in source
+            if cell["cell_type"] == "markdown" and asks and "attachment:" not in source:
                 shown = markdown2html(source)
                 assert not re.search(rf"<img|href=\"(?!https?:)[^\"]*{MARK}", shown), (name, source)
                 assert not re.search(r"\\(href|mmlToken)\b", shown), (name, source)

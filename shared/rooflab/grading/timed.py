@@ -35,7 +35,6 @@ __all__ = [
     "Timed",
     "ballast",
     "chain_kernel",
-    "chained",
     "digest_of",
     "integers",
     "normal",

@@ -4,10 +4,10 @@ from arena import named, text
 
 DEEP = "&" + "amp;" * 11
 TEXTS = [
-    "!![a](http://example.org/@MARK@.png)",
-    "!!![b]\n\n[b]: http://example.org/@MARK@.png",
-    "![c](attached: c)\n\n[c]: http://example.org/@MARK@.png",
-    "![d`](attached:picture-1)`][d]\n\n[d]: http://example.org/@MARK@.png",
+    "!![a](http://example.org/x.png)",
+    "!!![b]\n\n[b]: http://example.org/x.png",
+    "![c](attached: c)\n\n[c]: http://example.org/x.png",
+    "![d`](attached:picture-1)`][d]\n\n[d]: http://example.org/x.png",
     f"[e](javascr{DEEP}#105;pt:@MARK@)",
     "$\\newcommand{\\h}[1]{\\mmlToken{mi}[href=java#1:@MARK@]{x}}\\h{script}$",
 ]
