@@ -10,6 +10,7 @@ copy | 2.34 ms |  2 GB
 
 from __future__ import annotations
 
+import itertools
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -104,9 +105,8 @@ def _padded(text: str, width: int, *, left: bool) -> str:
 def _cut(text: str, width: int) -> str:
     if _width(text) <= width:
         return text
-    while _width(text) > width - 3:
-        text = text[:-1]
-    return f"{text}..."
+    ends = itertools.accumulate(map(_width, text))  # one look at each character: a text may be a book
+    return f"{text[: sum(1 for _ in itertools.takewhile(lambda end: end <= width - 3, ends))]}..."
 
 
 def render_html(header: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:

@@ -170,6 +170,20 @@ def test_results_hold_no_script_and_no_hidden_check(batch):
         assert not re.search(r"\\href\b|href=\"(javascript|data|file):", page.partition("<body")[2]), name
 
 
+def test_no_text_shows_or_opens_what_lies_elsewhere(batch):
+    from nbconvert.filters import markdown2html
+
+    for name in batch.grades:
+        graded = batch.arena.root / "autograded" / name / batch.assignment / f"{batch.lab}.ipynb"
+        for cell in json.loads(graded.read_text())["cells"]:
+            source = "".join(cell["source"])
+            asks = MARK in source or "example.org" in source
+            if cell["cell_type"] == "markdown" and asks and "attachment:" not in source:
+                shown = markdown2html(source)
+                assert not re.search(rf"<img|href=\"(?!https?:)[^\"]*{MARK}", shown), (name, source)
+                assert not re.search(r"\\(href|mmlToken)\b", shown), (name, source)
+
+
 def test_a_second_run_finds_everything_done(batch):
     code, told = batch.arena.run("rooflab", "grade", batch.assignment, "--jobs", "2")
     assert code == 0

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -319,6 +320,21 @@ def test_the_exercises_of_a_class(run):
     assert total.reasons[0].students
     assert {student for reason in total.reasons for student in reason.students} == {"wrong", "evil", "blank"}
     assert sorted(found["why"].waiting) == ["evil", "right"]
+
+
+def test_a_run_keeps_no_pictures_of_a_class(run):
+    outcomes = [outcome for result in run.results for outcome in result.outcomes.values()]
+    assert any(outcome.checks for outcome in outcomes)
+    assert not any(outcome.outputs or check.outputs for outcome in outcomes for check in outcome.checks.values())
+
+
+def test_the_class_report_takes_any_text(run, tmp_path):
+    half = [
+        replace(one, outcomes={name: replace(each, remarks=("half \ud800",)) for name, each in one.outcomes.items()})
+        for one in run.results
+    ]
+    page = write_class_report(tmp_path / "class.html", replace(run, results=half)).read_text(encoding="utf-8")
+    assert "half ?" in page
 
 
 def test_the_class_report_needs_nothing_and_runs_nothing(run, tmp_path):

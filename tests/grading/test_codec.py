@@ -82,6 +82,7 @@ def test_plain_data_is_the_same_on_the_other_side(value):
         collections.OrderedDict(b=1, a=2),
         collections.Counter("aab"),
         collections.deque([1, 2]),
+        collections.defaultdict(int, a=1),
         fractions.Fraction(1, 3),
         decimal.Decimal("1.10"),
         datetime.date(2026, 11, 29),
@@ -117,7 +118,9 @@ def test_formats_of_ml_dtypes():
     assert over(value[0]) == value[0]
 
 
-@pytest.mark.parametrize("thing", [int, str, np.float32, np.integer, np.dtype("<f2"), np.dtype("M8[D]")], ids=str)
+@pytest.mark.parametrize(
+    "thing", [int, str, np.float32, np.integer, np.dtype("<f2"), np.dtype("M8[D]"), ValueError, frozenset], ids=str
+)
 def test_formats_and_plain_classes_cross_by_name(thing):
     found = over({"to": thing})["to"]
     assert found is thing or (isinstance(thing, np.dtype) and found == thing)
@@ -134,11 +137,32 @@ def test_formats_of_frameworks_cross_by_name():
 
 
 @pytest.mark.parametrize(
-    "thing", [object, bytes, np.bytes_, np.object_, np.dtype("O"), type("float32", (), {}), Exception]
+    "thing",
+    [
+        object,
+        bytes,
+        np.bytes_,
+        np.object_,
+        np.dtype("O"),
+        type("float32", (), {}),
+        type("ValueError", (), {}),
+        SystemExit,
+    ],
 )
 def test_other_classes_do_not(thing):
     with pytest.raises(NotPlain):
         over(thing)
+
+
+@pytest.mark.parametrize("factory", [int, list, None])
+def test_what_a_defaultdict_lacks_is_made_on_the_other_side_too(factory):
+    assert over(collections.defaultdict(factory, a=1)).default_factory is factory
+
+
+def test_nobody_s_function_makes_what_a_defaultdict_lacks():
+    assert over(collections.defaultdict(lambda: 7, a=1)).default_factory is None
+    tree = {"~": "defaultdict", "v": {"~": "tuple", "v": [{"~": "named", "v": ["dtype", "<f8"]}, []]}}
+    assert unpack(tree, b"").default_factory is None
 
 
 class Always:

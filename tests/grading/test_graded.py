@@ -62,7 +62,7 @@ def test_code_in_an_answer_is_shown_as_it_was_written(source):
 
 LINKS = [
     "[x](javascript:f())", r"[x](JavaScript\:f())", "[x](java&#115;cript:f())", "[x](java&amp;#115;cript:f())",
-    "[x](javascript&colon;f())", "[x]: vbscript:f", "<a href=x>",
+    "[x](javascript&colon;f())", "[x]: vbscript:f", "<a href=x>", f"[x](java&{'amp;' * 11}#115;cript:f())",
 ]  # fmt: skip
 
 
@@ -80,10 +80,17 @@ def test_links_that_run_code_do_not(source):
     ("source", "shown"),
     [
         ("![a](http://elsewhere/a.png) ![b][c]", "[a](http://elsewhere/a.png) [b][c]"),
+        ("!![a](http://elsewhere/a.png) !!![b]", "[a](http://elsewhere/a.png) [b]"),
+        ("![b](attached:picture-1 of b)", "[b](attached:picture-1 of b)"),
+        ("![a`](attached:picture-1)`][b]", "[a`](attached:picture-1)`][b]"),
+        ('well!![b](attached:picture-1 "b")', 'well!![b](attached:picture-1 "b")'),
         ("[x](data:text/html;base64,PGI+)", "[x](data :text/html;base64,PGI+)"),
         ("[x](file:///etc/passwd), data: none", "[x](file :///etc/passwd), data: none"),
         (r"$\newcommand{\h}[1]{\href{java#1:f()}{x}}$", r"$\newcommand{\h}[1]{\texthref{java#1:f()}{x}}$"),
+        (r"$\mmlToken{mi}[href=x]{y} \style{x}{y}$", r"$\textmmlToken{mi}[href=x]{y} \textstyle{x}{y}$"),
         ("[" * 5000, "\uff3b" * 5000),
+        (r"\\(" * 5000, r"\\ (" * 5000),
+        ("!" * 200_000, "!" * 200_000),
     ],
 )
 def test_nothing_is_asked_for_or_opened_elsewhere(source, shown):
@@ -111,6 +118,52 @@ def test_megabytes_of_code_are_shown_without_colours():
     assert '<span class="k">as</span>' not in page
     assert "as &lt;b&gt; a" in page
     assert page.count("$a$ ") == 9, "what comes behind it too"
+
+
+@pytest.mark.parametrize("trap", [" \n", "\n", "'\\N{", "\t \n\f\n"])
+def test_code_that_is_slow_to_colour_is_shown_soon(trap):
+    pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    from nbconvert.filters.highlight import Highlight2HTML
+
+    begun = time.process_time()
+    source = f"a = 1\n{trap * (400_000 // len(trap))}\nb = 2"
+    [cell, _] = graded({"cell_type": "code", "metadata": {}, "source": source})
+    shown = Highlight2HTML(pygments_lexer="python")("".join(cell["source"]))
+    assert '<span class="mi">' in shown
+    assert time.process_time() - begun < 20
+
+
+def test_code_in_an_answer_has_colours_where_it_is_python():
+    pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    from nbconvert.filters import markdown2html
+
+    for language, colours in (("python", True), ("py ", True), ("perl", False), ("mermaid", False), ("", False)):
+        for mark in ("```", "~~~~"):
+            source = f"> {mark}{language}\n> if 1: pass\n> {mark}\n>\n> after"
+            page = markdown2html(without_html(source))
+            assert ('<span class="' in page) is colours, page
+            assert "<p>after" in page
+            assert "Mermaid" not in page
+    begun = time.process_time()
+    markdown2html(without_html("~~~python\n" + " \n" * 100_000 + "\n~~~\n" + "`" * 200_000 + "~" * 200_000))
+    assert time.process_time() - begun < 20
+
+
+def test_nothing_of_a_page_is_kept_for_the_next_one():
+    pytest.importorskip("nbgrader", reason="nbgrader is not installed")
+    from rooflab.grading.feedback import FeedbackWriter
+
+    handed = SimpleNamespace(student=SimpleNamespace(id="ada"), timestamp=None)
+    submission = SimpleNamespace(grades=(), comments=(), late_submission_penalty=0, assignment=handed)
+    lab, writer = LabNotebook("lab", ()), FeedbackWriter()
+    shown = {"0": ({"output_type": "display_data", "data": {"image/png": PICTURE}, "metadata": {}},)}
+    cells = [Cell("code", "draw()"), Cell("code", "a = 1\n" * 10_000), Cell("markdown", "word " * 10_000)]
+    graded = graded_notebook(lab, cells, Outcome("lab", outputs=shown))
+    pages = [writer.page(graded, lab, submission) for _ in range(3)]
+    assert pages[0] == pages[2]
+    assert len(writer.renderer.figures) == 1
+    assert writer._code.cache_info().currsize == 1
+    assert writer._markdown.cache_info().currsize == 0
 
 
 def test_comments_are_text_that_a_database_takes():

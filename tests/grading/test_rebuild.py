@@ -108,6 +108,11 @@ def test_the_last_of_twins_is_graded_and_strangers_are_run():
     assert ["several times" in remark or "does not know" in remark for remark in plan.remarks] == [True, True]
 
 
+def test_a_mark_as_long_as_a_book_is_told_in_a_sentence():
+    [remark] = rebuild(LAB, [*handed(), cell("x" * 10**6)]).remarks
+    assert len(remark) < 200
+
+
 def test_types_and_tags_of_a_submission_do_not_count():
     cells = handed(f="def f(): return 1")
     cells[4] = cell("f", "def f(): return 1", kind="markdown")
@@ -234,13 +239,26 @@ def test_no_folder_on_the_way_is_a_link(tmp_path):
         ),
         ("def f():\n    inner = 1\nl = lambda q: q\nm = [n for n in r]", ["f", "l", "m"]),
         ("%matplotlib inline\n!ls\nx = 1", ["x"]),
-        ("%%time\nx = 1", []),
+        ("%%time\nx = 1", ["x"]),
+        ("%%writefile x.py\nx = 1", []),
+        ("a = %timeit -o f()\nb = c = 5 % 3\n!ls\nd = !ls", ["a", "b", "c", "d"]),
+        ("x = ('%s'\n     % 5)", ["x"]),
         ("def broken(", []),
         ("x = '\0'", []),
     ],
 )
 def test_names_that_code_binds(source, names):
     assert sorted(bound_names(source)) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "check",
+    ["%timeit f(3)", "t = %timeit -o f(3)", "%%capture shown\nf(3)", "eval('f(3)')", "globals()['f'](3)", "!ls\nf(3)",
+     "getattr(it, 'f')", "print(f'{f(3)}')", "assert 1, ('%s'\n  % f(3))", "%%time -x\nf(3)", "def broken(: f"],
+)  # fmt: skip
+def test_a_check_may_use_an_answer_in_any_way(check):
+    cells = (LabCell("solution", "", "", "f", binds=("f", "g")), LabCell("check", check, check, "f-1", 1.0))
+    assert LabNotebook("lab", cells).asked & {"f", "g"} == {"f"}
 
 
 def test_imports_with_their_names():

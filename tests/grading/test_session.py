@@ -23,7 +23,7 @@ class Processes:
     """A provider of processes that are not held: only for code of this test."""
 
     def __init__(self):
-        self.running, self.started = {}, 0
+        self.running, self.started, self.held = {}, 0, []
 
     def start(self, what):
         mine, theirs = socket.socketpair()
@@ -36,6 +36,9 @@ class Processes:
             )
         self.started += 1
         return mine
+
+    def hold(self, what, still):
+        self.held.append((what, still))
 
     def end(self, what, reason):
         process = self.running.pop(what)
@@ -357,6 +360,19 @@ def test_a_name_that_cannot_be_sent_does_not_cost_the_others(processes):
     session.close()
 
 
+def test_a_check_may_ask_how_a_function_is_called_and_described(processes):
+    import functools
+
+    source = "def f(x: int) -> float:\n    'Say.'\n    return x / 2\ndef g(x): return x"
+    session, _, names = session_with(processes, source, "f", "g")
+    assert (names["f"].__name__, names["f"].__doc__, names["g"].__doc__) == ("f", "Say.", None)
+    assert names["f"].__annotations__ == {"x": int, "return": float}
+    assert functools.wraps(names["f"])(lambda x: names["f"](x))(3) == 1.5
+    with pytest.raises(AttributeError):
+        _ = names["f"].__code__
+    session.close()
+
+
 def test_methods_may_be_called_as_often_as_a_check_likes(processes):
     session, _, names = session_with(processes, MENDED, "items")
     numbers = {identity(names["items"].method)[0] for _ in range(50)}
@@ -460,6 +476,7 @@ def test_timed_calls_run_in_the_student_s_process_and_probes_in_another(processe
             else:
                 speed.against_roof(names[name], [normal((8, 64))], **given)
         assert sorted(processes.running) == ["probe", "student"]
+        assert [still for _, still in processes.held[:2]] == [True, False], "held while the ceiling is measured"
     finally:
         speed.set_runners(None)
         clock.close()

@@ -89,6 +89,13 @@ def test_a_figure_is_a_picture_also_where_matplotlib_was_loaded_before(tmp_path)
     assert "image/png" in shown
 
 
+def test_a_check_may_run_a_program(tmp_path):
+    told = lab("!echo seen\nassert f() == 1")
+    with Slot(told, Limits(), private=tmp_path) as slot:
+        outcome = slot.examine(plan(told), "secret")
+    assert outcome.score == 1, outcome.checks
+
+
 def test_a_submission_keeps_to_its_share_of_the_processors(tmp_path):
     import os
 
@@ -100,3 +107,30 @@ def test_a_submission_keeps_to_its_share_of_the_processors(tmp_path):
     )
     with Slot(told, Limits(), private=tmp_path, jobs=2) as slot:
         assert slot.examine(plan(told, source), "secret").score == 1
+
+
+HELD = """import time
+from rooflab import speed
+
+session = speed._Grader.open.__self__.session
+
+
+def counted(still):
+    begun = f()
+    session.hold(still)
+    time.sleep(0.5)
+    return f() - begun
+
+
+assert 0 < 3 * counted(True) < counted(False)"""
+
+
+def test_nothing_of_a_student_s_runs_while_the_ceiling_is_measured(tmp_path):
+    told = lab(HELD)
+    source = (
+        "import threading, time\ncount = 0\ndef run():\n    global count\n    while True:\n        count += 1\n"
+        "        time.sleep(0.001)\nthreading.Thread(target=run, daemon=True).start()\ndef f():\n    return count"
+    )
+    with Slot(told, Limits(), private=tmp_path) as slot:
+        outcome = slot.examine(plan(told, source), "secret")
+    assert outcome.score == 1, outcome.checks

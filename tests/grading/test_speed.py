@@ -89,3 +89,23 @@ def test_what_is_wrong_is_not_timed():
     with pytest.raises(AssertionError, match="are wrong"):
         on_the_cpu(lambda x, i: calls.append(1) or x, "torch")
     assert len(calls) == 1
+
+
+def test_infinities_are_right_where_they_are_expected(monkeypatch):
+    torch = pytest.importorskip("torch", reason="needs torch")
+    from rooflab import costs
+    from rooflab.grading.timed import normal
+
+    monkeypatch.setattr(speed, "_speed", dict)
+    monkeypatch.setattr(speed, "_drift", lambda times: 0.0)
+
+    def masked(x):
+        return x.masked_fill(torch.ones_like(x).tril().bool(), -torch.inf)
+
+    for given, wrong in ((masked, False), (lambda x: masked(x).nan_to_num(), True), (lambda x: -masked(-x), True)):
+        told = {"reference": masked, "work": costs.elementwise(64), "calls": 2, "device": "cpu", "length": 8}
+        if wrong:
+            with pytest.raises(AssertionError, match="are wrong"):
+                speed.against_roof(given, [normal((8, 8))], **told)
+        else:
+            speed.against_roof(given, [normal((8, 8))], **told)

@@ -1,6 +1,7 @@
 """Numbers side by side: in text, in HTML, in the unit that the column's name says."""
 
 import math
+import time
 from html.parser import HTMLParser
 
 import numpy as np
@@ -67,6 +68,13 @@ def test_without_a_header():
     html = render_html(["", ""], rows)
     assert "<thead>" not in html
     assert "text-align:right" not in html
+
+
+def test_a_text_as_long_as_a_book_is_cut_soon():
+    begun = time.monotonic()
+    shown = render_text(["", "remark"], [["ada", "\u4e2d" * 10**6]], width=40)
+    assert shown.splitlines()[1] == f"ada | {chr(0x4E2D) * 15}..."
+    assert time.monotonic() - begun < 5
 
 
 def test_no_rows():

@@ -57,7 +57,8 @@ def write_class_report(path: Path, run: GradingRun) -> Path:
         text if anchor == "overview" else f'<section id="{anchor}"><h2>{title}</h2>{text}</section>'
         for anchor, (title, text) in shown.items()
     ]
-    return write_atomic(path, document(f"{run.assignment}: the class", contents, "\n".join(sections)))
+    page = document(f"{run.assignment}: the class", contents, "\n".join(sections))
+    return write_atomic(path, page.encode("utf-8", "replace").decode())  # half characters, which no file takes
 
 
 def _cover(run: GradingRun) -> str:

@@ -66,6 +66,7 @@ class Clock:
 
     def ask(self, head: dict[str, Any], *, probe: bool) -> tuple[dict[str, Any], Any]:
         """Send a request to the student's process or to the probes' one."""
+        self.session.hold(probe)  # what went on in it would slow the ceiling with which it is compared
         if not probe:
             return self.session.request(head)
         if self.channel is None:

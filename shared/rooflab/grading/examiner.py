@@ -8,6 +8,7 @@ The fork and its keeper (:mod:`rooflab.grading.slot`) exchange messages over a s
 
     job {lab, plan, secret, level, times}                      from the keeper
     start {what}                                               <- the socket of a process of the student's
+    hold {what, still}                                         <- held
     end {what, reason}                                         <- ended {why}
     outcome {json, loaded}                                     the last word
 
@@ -76,6 +77,7 @@ def main(arguments: list[str]) -> None:
             _learn(job)
         elif os.fork() == 0:
             _end_with(me)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a check that runs a program waits for it
             control.close()
             code = 1
             try:
@@ -132,6 +134,10 @@ class _Keeper:
         if given is None:
             raise Ended("the grader's keeper is gone")
         return given
+
+    def hold(self, what: str, still: bool) -> None:
+        self.channel.send({"kind": "hold", "what": what, "still": still})
+        self.channel.receive(limit=_LIMIT)
 
     def end(self, what: str, reason: str) -> str:
         self.channel.send({"kind": "end", "what": what, "reason": reason})

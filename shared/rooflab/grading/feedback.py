@@ -29,6 +29,7 @@ _MOST = 200
 # Characters of a page that are more than plain text: a megabyte of code takes seconds, one of formulas a minute, for
 # which the class would wait.
 _MOST_CODE, _MOST_TEXT = 500_000, 100_000
+_KEPT, _SHORT = 1024, 10_000  # texts that are rendered once for all of a class, and their characters
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,16 @@ class FeedbackWriter:
         self.renderer = Renderer("cell")
         self.renderer.title = "the notebook"
         self.room = 1.0  # the share of a page that may still be more than plain text
-        self.markdown = functools.lru_cache(4096)(self.renderer.markdown)
-        self.code = functools.lru_cache(4096)(self.renderer.code)
+        self._markdown = functools.lru_cache(_KEPT)(self.renderer.markdown)
+        self._code = functools.lru_cache(_KEPT)(self.renderer.code)
+
+    def markdown(self, source: str) -> str:
+        """A text; one that is long is hardly the same for others, and would only fill the memory."""
+        return (self._markdown if len(source) <= _SHORT else self.renderer.markdown)(source)
+
+    def code(self, source: str) -> str:
+        """Code, in the same way."""
+        return (self._code if len(source) <= _SHORT else self.renderer.code)(source)
 
     def page(self, notebook: str, lab: LabNotebook, submission: Any, failure: str = "") -> str:
         """Return a page.
@@ -96,6 +105,7 @@ class FeedbackWriter:
         marks, exercises = _Marks.of(submission), exercises_in(lab)
         cells = rejoin_lines(from_dict(json.loads(notebook))).cells
         self.room = 1.0 + sum(len(cell.released) / _MOST_TEXT for cell in lab.cells)
+        self.renderer.figures.clear()  # of the page before
         title = _title(lab)
         for cell in cells[:1]:  # the page's own
             cell.source = cell.source.removeprefix(f"# {title}")

@@ -11,6 +11,7 @@ among them that a check could be made to fill the memory with, as `bytes(2**40)`
 
 from __future__ import annotations
 
+import builtins
 import sys
 from typing import Any
 
@@ -20,7 +21,9 @@ from .parts import Refused
 
 __all__ = ["dtype_name", "dtype_of", "is_array_dtype", "name_of", "named"]
 
-_CLASSES = {kind.__name__: kind for kind in (bool, int, float, complex, str, list, tuple, dict, set)}
+_PLAIN = (bool, int, float, complex, str, list, tuple, dict, set, frozenset)
+_ERRORS = tuple(kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, Exception))
+_CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*_PLAIN, *_ERRORS)}
 _KINDS = frozenset("biufcmMSU")
 _SMALL_FLOATS = ("bfloat16", "float8", "float6", "float4")  # the names that ml_dtypes gives to its formats
 

@@ -196,7 +196,8 @@ class _Run:
 
     def finish(self, handed: _Handed, gradebook: Any) -> StudentResult:
         """Write one student's results, unless they are written already; what goes wrong stops nobody else."""
-        result = StudentResult(handed.student, handed.outcomes, self.labs)
+        brief = {name: outcome.brief for name, outcome in handed.outcomes.items()}
+        result = StudentResult(handed.student, brief, self.labs)
         try:
             return self.write(result, handed, gradebook)
         except Exception as error:

@@ -24,8 +24,12 @@ __all__ = ["graded_notebook", "without_html"]
 
 # What opens a link or a formula, and something that looks alike: Markdown's parsers and nbconvert's filters look for
 # the end of each one through all that follows, which takes hours where a text has nothing else.
-_SLOW = {"[": "\uff3b", "\\begin": "\\ begin"}
-_MOST_MARKS = 1000
+_SLOW = {"[": "\uff3b", "\\begin": "\\ begin", "\\\\(": "\\\\ ("}
+# The start of a block of code in another language than Python: of hundreds that could be named, some take for ever.
+_OTHER_CODE = re.compile(r"(?i)(?<![`~])((?:`{3,}|~{3,})[^\S\n]*)(?!(?:python3?|py|text)\s)(?=[^\s`~][^\n`]*(?:\n|\Z))")
+_MOST_MARKS, _MOST_EMPTY = 1000, 100
+# All of a picture that was pasted; what only begins like one could be the name of another, given further below.
+_PICTURE = r"""\[[^\[\]`<$\\]*\]\(\s*attached:picture-\d+(\s+("[^"]*"|'[^']*'))?\s*\)"""
 _KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -104,8 +108,21 @@ def _text(kind: str, cell: Cell, metadata: dict[str, Any]) -> dict[str, Any]:
     return made | ({"attachments": kept} if kept else {})
 
 
+def _colourable(code: str) -> str:
+    """Code without what keeps those who colour it busy for hours: thousands of empty lines, or of named characters."""
+    if code.count("\\N{") > _MOST_MARKS:
+        code = code.replace("\\N{", "\\N {")
+    kept, empty = list[str](), 0
+    for line in code.split("\n"):
+        empty = 0 if line.strip() else empty + 1
+        if empty <= _MOST_EMPTY:
+            kept.append(line)
+    return "\n".join(kept)
+
+
 def _cell(kind: str, source: str, metadata: dict[str, Any], outputs: list[dict[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {"cell_type": kind, "metadata": metadata, "source": source.splitlines(keepends=True)}
+    shown = _colourable(source) if kind == "code" else source
+    made: dict[str, Any] = {"cell_type": kind, "metadata": metadata, "source": shown.splitlines(keepends=True)}
     if kind == "code":
         made |= {"execution_count": None, "outputs": outputs}
     return made
@@ -126,13 +143,16 @@ def without_html(text: str) -> str:
         plain, text = text, re.sub(r"&(#\d+;?|#[xX][\da-fA-F]+;?|\w+;)", lambda found: html.unescape(found[0]), text)
         if text == plain:
             break
+    else:  # nobody writes entities of entities of entities, but for this
+        text = text.replace("&", "& ")
     text = re.sub(r"(?i)(javascript|vbscript)(\s*\\?:)", r"\1 \2", text)
     text = re.sub(r"(?i)\b(data|file)(?=\s*\\?:\s*(//|[a-z]+/))", r"\1 ", text)
     # What a formula links to may be put together by its own macros, where no word gives it away.
-    text = re.sub(r"\\(?=(href|url|require)(?![A-Za-z]))", r"\\text", text)
+    text = re.sub(r"\\(?=(href|url|require|mmlToken|style|class|cssId)(?![A-Za-z]))", r"\\text", text)
+    text = _OTHER_CODE.sub("\\1\u2060", _colourable(text))
     for mark, other in _SLOW.items():
         if text.count(mark) > _MOST_MARKS:
             text = text.replace(mark, other)
     # A picture of somewhere else would tell there who reads this, and could be any address of the course's own hub.
-    text = re.sub(r"!(?=\[)(?!\[[^\[\]]*\]\(\s*<?attached:)", "", text)
+    text = re.sub(rf"(?<!!)!+(?=\[)(?!{_PICTURE})", "", text)
     return re.sub(r"<(?=[A-Za-z/!?])", "<\u2060", text)

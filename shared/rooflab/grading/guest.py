@@ -44,7 +44,7 @@ _MOST_CHANGED = 8 * 2**20
 # Special methods that a check may use on a student's object.
 _OPERATORS = frozenset({
     "__len__", "__getitem__", "__setitem__", "__contains__", "__iter__", "__next__", "__repr__", "__str__", "__add__",
-    "__sub__", "__mul__",
+    "__sub__", "__mul__", "__doc__", "__name__", "__annotations__",
 })  # fmt: skip
 
 

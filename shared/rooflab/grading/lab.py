@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +24,9 @@ __all__ = [
 ]  # fmt: skip
 
 DEMO = "demo"
+_WORD = re.compile(r"[^\W\d]\w*")
+_MAGIC = re.compile(r"^(?P<indent>\s*)(?P<names>[\w, ]+=\s*)?[%!].*")
+_OF_PYTHON = (["capture"], ["time"], ["prun"])  # magics of whole cells that run them where others run
 
 
 @dataclass(frozen=True)
@@ -141,12 +146,19 @@ def read_lab(instructor: Path, released: Path, marked: dict[str, tuple[str, floa
 
 
 def names_in(source: str) -> set[str]:
-    """Return the names that code uses; none where it cannot be read."""
+    """Return the names that code uses or may use: also words of its texts and magics, which it may evaluate.
+
+    >>> sorted(names_in("t = %timeit -o f(3)\\neval('g')(x)"))
+    ['eval', 'f', 'g', 'o', 't', 'timeit', 'x']
+    """
     try:
-        tree = ast.parse(python_of(source))
+        nodes = list(ast.walk(ast.parse(python_of(source))))
     except (SyntaxError, ValueError):
-        return set()
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        return set(_WORD.findall(source))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    texts += [line for line in source.splitlines() if _MAGIC.match(line)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return used.union(*map(_WORD.findall, texts))
 
 
 def seed_in(instructor: Path) -> str:
@@ -242,9 +254,19 @@ def imports_of(source: str) -> dict[str, list[str]]:
 
 
 def python_of(source: str) -> str:
-    """Return code without IPython's magics and shell lines."""
-    if source.lstrip().startswith("%%"):
-        return ""
-    lines = [("pass" if line.lstrip().startswith(("%", "!")) else line) for line in source.splitlines()]
-    indents = [line[: len(line) - len(line.lstrip())] for line in source.splitlines()]
-    return "\n".join(i + "pass" if line == "pass" else line for line, i in zip(lines, indents, strict=True))
+    """Return code without IPython's magics and shell lines.
+
+    >>> python_of("%%capture shown\\nif a:\\n    files = !ls\\n    %cd x")
+    'pass\\nif a:\\n    files = None\\n    pass'
+    """
+    with contextlib.suppress(SyntaxError, ValueError):
+        ast.parse(source)
+        return source  # a line that goes on with an operator is no magic
+    first, _, rest = source.lstrip().partition("\n")
+    if first.startswith("%%"):
+        return f"pass\n{python_of(rest)}" if first[2:].split(None, 1)[:1] in _OF_PYTHON else ""
+    return "\n".join(_MAGIC.sub(_python_line, line) for line in source.splitlines())
+
+
+def _python_line(found: re.Match[str]) -> str:
+    return f"{found['indent']}{found['names']}None" if found["names"] else f"{found['indent']}pass"

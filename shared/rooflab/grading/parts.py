@@ -28,6 +28,7 @@ MOST_ITEMS = 2_000_000
 _MOST_RANGE = 10**8
 _MOST_BITS = 20_000
 _MOST_COLLISIONS = 1000
+_FACTORIES = (int, float, complex, bool, str, list, tuple, dict, set)  # of what a defaultdict lacks
 
 
 class Refused(ValueError):
@@ -89,6 +90,10 @@ def _decimal(text: Any) -> decimal.Decimal:
     return made
 
 
+def _factory(told: Any) -> Callable[[], Any] | None:
+    return next((kind for kind in _FACTORIES if kind is told), None)
+
+
 def spread(pairs: list[Any]) -> list[Any]:
     """Pairs for a dict, unless their keys were made to have one hash: to look each up would take the square of all."""
     unlike([pair_of(list(pair))[0] for pair in pairs])
@@ -108,8 +113,8 @@ REBUILT: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "Counter": (collections.Counter, lambda v: list(v.items()), lambda v: collections.Counter(dict(spread(v)))),
     "defaultdict": (
         collections.defaultdict,
-        lambda v: list(v.items()),
-        lambda v: collections.defaultdict(None, spread(v)),
+        lambda v: (_factory(v.default_factory), list(v.items())),
+        lambda v: collections.defaultdict(_factory(v[0]), spread(v[1])),
     ),
     "deque": (collections.deque, list, collections.deque),
     "range": (range, lambda v: (v.start, v.stop, v.step), _range),

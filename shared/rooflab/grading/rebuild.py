@@ -68,7 +68,7 @@ def rebuild(lab: LabNotebook, cells: Sequence[Cell]) -> Plan:
         )
     strangers = sorted({cell.grade_id for cell in cells if cell.grade_id and cell.grade_id not in known})
     if strangers:
-        remarks.append(f"The lab does not know the mark {strangers[0]!r}: the cell is run and not graded.")
+        remarks.append(f"The lab does not know the mark {strangers[0][:60]!r}: the cell is run and not graded.")
     answered = [name for name in places if known[name].kind in ("solution", "written")]
     answers = {name: cells[places[name]].source for name in answered}
     steps = _guest_steps(lab, cells, places)

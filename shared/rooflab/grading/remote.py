@@ -27,6 +27,7 @@ _COMPARING = frozenset({
 })  # fmt: skip
 # Packages whose exceptions a check may expect of a student's function.
 _RAISING = sys.stdlib_module_names | {"numpy"}
+_TOLD = ("__annotations__", "__name__")  # what a check may ask of a function, beside its `__doc__`
 # Special methods that are not carried over: a person looks, since the object may well have them.
 _NOT_CARRIED = (
     "__abs__", "__and__", "__complex__", "__delitem__", "__enter__", "__exit__", "__float__", "__floordiv__",
@@ -53,7 +54,7 @@ class RemoteObject:
         self._session, self._number, self._generation, self._kind = session, number, generation, kind
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") and name not in _TOLD:
             raise AttributeError(name)
         found = self._session.attribute(self._number, self._generation, name)
         if name in _COMPARING and isinstance(found, RemoteFunction):
@@ -174,6 +175,11 @@ class RemoteFunction(RemoteObject):
     """A function, class or other callable of the student's process."""
 
     __slots__ = ()
+
+    @property
+    def __doc__(self) -> Any:  # type: ignore[override]
+        """What the student has written there, and not what stands above."""
+        return self._session.attribute(self._number, self._generation, "__doc__")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it with plain data; returns plain data."""

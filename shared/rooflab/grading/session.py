@@ -39,6 +39,10 @@ class GuestProvider(Protocol):
         """Start a fresh process for a "student", a "kernel" or a "probe"; return the grader's end of its connection."""
         ...
 
+    def hold(self, what: str, still: bool) -> None:
+        """Stop all that it runs, or let it go on."""
+        ...
+
     def end(self, what: str, reason: str) -> str:
         """End it; return in a sentence why it ended, if it did so before."""
         ...
@@ -71,6 +75,7 @@ class Session:
         self.done: list[Step] = []
         self.callbacks: dict[int, Callable[..., Any]] = {}
         self.printable = _MOST_PRINTED_IN_ALL
+        self.still = False  # whether the process is held while others are timed
         self.changed = False  # whether a call has changed its arguments
         self.withhold = False  # one of the two, where a call returns something and changes its arguments
 
@@ -158,6 +163,12 @@ class Session:
             raise StudentError("the count of the kernel cannot be read")
         return value
 
+    def hold(self, still: bool) -> None:
+        """Let nothing of the student's run while something else is timed; or let it go on."""
+        if still != self.still and self.channel is not None:
+            self.provider.hold(STUDENT, still)
+            self.still = still
+
     def close(self) -> None:
         """End the student's process."""
         if self.channel is not None:
@@ -180,6 +191,7 @@ class Session:
     def _ask(self, head: dict[str, Any], value: object = None) -> tuple[dict[str, Any], Any]:
         """Send a request and return the answer, serving callbacks meanwhile."""
         channel = self._connected()
+        self.hold(False)
         now = time.monotonic()
         deadline = min(now + self.times.call_s, self.until)
         try:
@@ -221,7 +233,7 @@ class Session:
         if time.monotonic() > self.until:
             raise StudentError(f"everything together took longer than the {self.times.total_s:g} s that are allowed")
         while self.channel is None:
-            self.channel = Channel(self.provider.start(STUDENT))
+            self.channel, self.still = Channel(self.provider.start(STUDENT)), False
             self.generation += 1
             self._greet(self.channel)
             for step in tuple(self.done):

@@ -174,6 +174,11 @@ class Slot:
                     self._teach(head["loaded"])
                     return Outcome.from_json(head["json"])
                 what, why = head["what"], ""
+                if head["kind"] == "hold":
+                    if what in guests:
+                        guests[what].hold(head["still"])
+                    channel.send({"kind": "held"})
+                    continue
                 if what in guests and head.get("reason") == "graded":
                     guests[what].begin_kill("it was no longer needed")  # it ends while the outcome is put together
                 elif what in guests:

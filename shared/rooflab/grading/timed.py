@@ -22,6 +22,7 @@ without the function between them; that time is subtracted.
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -33,8 +34,8 @@ __all__ = [
     "Recipe",
     "Timed",
     "ballast",
+    "chain_kernel",
     "digest_of",
-    "hash_kernel",
     "integers",
     "normal",
     "plain",
@@ -52,9 +53,10 @@ _DTYPES = {
     "int32": "int32",
     "int64": "int64",
 }
-_BLOCK = 4096
+_LANES, _STEPS = 128, 32  # of the digest: chains side by side, and words of each
+_BLOCK = _LANES * _STEPS
+_ONES = 0xFFFFFFFF
 tl: Any = None  # triton.language, once there is something to hash on a GPU
-_MIX = (0x7FEB352D, 0x846CA68B)  # of a hash of 32-bit words; C. Wellons, "Prospecting for Hash Functions", 2018
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class Timed:
         hashes = [read, *(_hash(number, one, key) for number, one in enumerate(self.results, 1))]
         if torch.device(self.device).type == "cuda":
             torch.cuda.synchronize()  # all streams of the device
-        return _fold(hashes)
+        return _fold(hashes, key)
 
     def fetch(self) -> list[np.ndarray[Any, Any]]:
         """Return the results of the last call, each as its bytes."""
@@ -160,25 +162,29 @@ def ballast(device: str) -> Any:
 
 
 def digest_of(tensors: Sequence[Any], key: int) -> int:
-    """Return a 64-bit sum over hashes of every word of tensors, each mixed with its place and with the key.
+    """Return 64 bits that depend on every word of tensors, on its place and on the key.
 
-    It ends when the device has computed all of it, since the sum is read back.
+    Words are chained, 32 at a time, until so few are left that a cryptographic hash of them costs nothing: of sums, who
+    has answered too early would soon find other results, right enough, that have the digest which was told.
+    It ends when the device has computed all of it, since what is left is read back.
     """
-    return _fold([_hash(number, tensor, key) for number, tensor in enumerate(tensors)])
+    return _fold([_hash(number, tensor, key) for number, tensor in enumerate(tensors)], key)
 
 
 def _hash(number: int, tensor: Any, key: int) -> Any:
-    """The hash of one tensor of several, on its device: nobody waits for it yet."""
-    return _sum(_words(tensor), (key + 0x9E3779B9 * number) & 0xFFFFFFFF)
+    """What is left of one tensor of several, on its device: nobody waits for it yet."""
+    words = _words(tensor)
+    while words.numel() > _BLOCK:
+        words = chained(words, (key + 0x9E3779B9 * number) & 0xFFFFFFFF)
+    return words
 
 
-def _fold(hashes: Sequence[Any]) -> int:
-    import torch
-
-    total = 0
-    for each in torch.stack(list(hashes)).tolist():
-        total = (total * 1_000_003 + each) % 2**64
-    return total
+def _fold(hashes: Sequence[Any], key: int) -> int:
+    digest = hashlib.blake2b(key.to_bytes(8, "big"), digest_size=8)
+    for each in hashes:
+        raw = each.cpu().numpy().tobytes()
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return int.from_bytes(digest.digest(), "big")
 
 
 def _words(tensor: Any) -> Any:
@@ -191,41 +197,59 @@ def _words(tensor: Any) -> Any:
     return raw.view(torch.int32)
 
 
-def _sum(words: Any, key: int) -> Any:
+def chained(words: Any, key: int) -> Any:
+    """Return two words for each 32 of these, in which all of them are mixed one after another."""
     import torch
 
+    blocks = -(-words.numel() // _BLOCK)
     if words.is_cuda:
-        total = torch.zeros(1, dtype=torch.int64, device=words.device)
-        if words.numel():
-            hash_kernel()[(-(-words.numel() // _BLOCK),)](words, total, words.numel(), key, _BLOCK)
-        return total[0]
-    place = torch.arange(words.numel(), dtype=torch.int64, device=words.device)
-    mixed = (words.to(torch.int64) & 0xFFFFFFFF) ^ ((place * 0x9E3779B9 + key) & 0xFFFFFFFF)
-    for factor in _MIX:
-        mixed = ((mixed ^ (mixed >> 16)) * factor) & 0xFFFFFFFF
-    return (mixed ^ (mixed >> 16)).sum()
+        made = torch.empty(2 * blocks * _LANES, dtype=torch.int32, device=words.device)
+        chain_kernel()[(blocks,)](words, made, words.numel(), key, _LANES, _STEPS)
+        return made
+    padded = torch.nn.functional.pad(words.to(torch.int64) & _ONES, (0, blocks * _BLOCK - words.numel()))
+    rows = padded.reshape(blocks, _STEPS, _LANES)
+    place = torch.arange(blocks * _LANES, dtype=torch.int64).reshape(blocks, _LANES)
+    one = (place * 0x9E3779B9 + key) & _ONES
+    other = one ^ 0x5BD1E995
+    for step in range(_STEPS):
+        one = one ^ rows[:, step]
+        one = ((one ^ (one >> 16)) * 0x7FEB352D) & _ONES
+        one = ((one ^ (one >> 15)) * 0x846CA68B) & _ONES
+        one = one ^ (one >> 16)
+        other = (((other ^ rows[:, step]) + one) * 0x846CA68B) & _ONES
+        other = other ^ (other >> 15)
+    made = torch.stack((one, other), 1).reshape(-1)
+    return torch.where(made > 0x7FFFFFFF, made - 2**32, made).to(torch.int32)
 
 
 @functools.cache
-def hash_kernel() -> Any:
-    """Return the digest as one pass over the words, in Triton: the same numbers as the form for CPUs."""
+def chain_kernel() -> Any:
+    """Return what :func:`chained` does, as one pass over the words, in Triton."""
     # A kernel looks its names up in the module; Triton is loaded only where there is something to time.
     global tl
     import triton
     import triton.language as tl
 
     @triton.jit
-    def add_hashes(words, total, n, key, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-        place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        inside = place < n
-        word = tl.load(words + place, mask=inside, other=0).to(tl.uint32, bitcast=True)
-        mixed = word ^ ((place * 0x9E3779B9 + key) & 0xFFFFFFFF).to(tl.uint32)
-        mixed = (mixed ^ (mixed >> 16)) * 0x7FEB352D
-        mixed = (mixed ^ (mixed >> 16)) * 0x846CA68B
-        mixed = mixed ^ (mixed >> 16)
-        tl.atomic_add(total, tl.sum(tl.where(inside, mixed, 0).to(tl.int64), 0))
+    def chain(words, made, n, key, LANES: tl.constexpr, STEPS: tl.constexpr):  # type: ignore[no-untyped-def]
+        block = tl.program_id(0).to(tl.int64)
+        lane = tl.arange(0, LANES)
+        one = (((block * LANES + lane) * 0x9E3779B9 + key) & 0xFFFFFFFF).to(tl.uint32)
+        other = one ^ 0x5BD1E995
+        for step in tl.static_range(STEPS):
+            place = (block * STEPS + step) * LANES + lane
+            word = tl.load(words + place, mask=place < n, other=0).to(tl.uint32, bitcast=True)
+            one = one ^ word
+            one = (one ^ (one >> 16)) * 0x7FEB352D
+            one = (one ^ (one >> 15)) * 0x846CA68B
+            one = one ^ (one >> 16)
+            other = ((other ^ word) + one) * 0x846CA68B
+            other = other ^ (other >> 15)
+        at = made + 2 * block * LANES + lane
+        tl.store(at, one.to(tl.int32, bitcast=True))
+        tl.store(at + LANES, other.to(tl.int32, bitcast=True))
 
-    return add_hashes
+    return chain
 
 
 def results_of(words: Any, shape: tuple[int, ...], dtype: str) -> Any:

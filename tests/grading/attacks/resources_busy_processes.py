@@ -17,4 +17,4 @@ time.sleep(1)
 PRIMES, COUNT = [], 0
 """,
 }
-TELLS = ""
+TELLS = "the first three|took longer"

@@ -135,6 +135,11 @@ class Guest:
         with contextlib.suppress(OSError):
             self._ties.report.send(b"end", socket.MSG_DONTWAIT)
 
+    def hold(self, still: bool) -> None:
+        """Let nothing of it run, or let it go on; what it computes on a GPU goes on in any case."""
+        if not self._gone.is_set():
+            (memory.stop_tree if still else memory.continue_tree)(self._ties.keeper)
+
     def close(self) -> None:
         """End it if it still runs, and give back all that it held. May be called again."""
         self.kill("it was no longer needed")

@@ -19,8 +19,9 @@ from pathlib import Path
 
 from ...footprint import children
 
-__all__ = ["end_tree", "held_bytes", "tree"]
+__all__ = ["continue_tree", "end_tree", "held_bytes", "stop_tree", "tree"]
 
+_ROUNDS = 1000
 _FAST = re.compile(r"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _EXACT = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+) kB", re.MULTILINE)
 
@@ -48,6 +49,29 @@ def end_tree(root: int) -> None:
             if process in known:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         os.close(handle)
+
+
+def stop_tree(root: int) -> None:
+    """Stop all that descends from a process until :func:`continue_tree`, also what is started meanwhile."""
+    stopped: set[int] = set()
+    for _ in range(_ROUNDS):
+        new = [process for process in tree(root)[1:] if process not in stopped]
+        if not new:
+            return
+        for process in new:
+            _signal(process, signal.SIGSTOP)
+        stopped.update(new)
+
+
+def continue_tree(root: int) -> None:
+    """Let a process's descendants go on."""
+    for process in tree(root)[1:]:
+        _signal(process, signal.SIGCONT)
+
+
+def _signal(process: int, number: signal.Signals) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(process, number)
 
 
 def held_bytes(processes: Iterable[int], *, at_least: int) -> int:
