@@ -109,4 +109,4 @@ def _bar(total: int, stream: TextIO) -> Any:
     class Bar(tqdm):  # type: ignore[type-arg, unused-ignore]
         monitor_interval = 0  # we refresh the bar ourselves; no second thread
 
-    return Bar(total=total, file=stream, dynamic_ncols=True, bar_format="{desc} |{bar:30}| {elapsed}")
+    return Bar(total=total, file=stream, dynamic_ncols=True, bar_format="{desc} |{bar:24}| {elapsed}")

@@ -231,6 +231,19 @@ def test_feedback_follows_points_given_by_hand_and_nothing_runs_again(course, ru
     assert all(result.done_before for result in again.results)
     assert ("Well said." in before, "Well said." in page.read_text()) == (False, True)
     assert "8.25" in page.read_text()
+    right = next(result for result in again.results if result.student == "right")
+    assert (right.score, right.points, right.waiting) == (8.25, 9, 0), "nothing waits that a person has looked at"
+
+
+def test_a_plugin_for_penalties_that_fails_is_said(course, run, monkeypatch):
+    from rooflab.grading import grade, gradebook
+
+    def fails(*of):
+        raise gradebook.PenaltyError("the plugin for late submissions failed (NameError: x): mend it, and grade again")
+
+    monkeypatch.setattr(grade, "penalize", fails)
+    with pytest.raises(ValueError, match=r"Nobody's results can be completed: the plugin for late .*: mend it"):
+        grade_assignment(open_course(course.root), ASSIGNMENT, Options(refresh=True))
     assert course.grades()["right"]["grades"]["why"] == (None, 3.25, True)
 
 

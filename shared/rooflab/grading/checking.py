@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_check_options", "check_notebooks"]
 
-_SHORT = 30  # of a reason that any terminal shows whole in the table
+_BEFORE = 55  # columns of the table before the reason, about: a reason with more room is not told twice
 
 
 def add_check_options(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +59,7 @@ def _check(path: Path) -> int:
     hidden = len(lab.checks) - len(visible)
     shown = replace(lab, cells=tuple(cell for cell in lab.cells if cell.kind != "check" or cell.name in visible))
     rows, notes = [], [*outcome.remarks]
+    room = terminal_width() - _BEFORE
     for exercise in exercises_of({lab.name: shown}, [StudentResult("you", {lab.name: outcome}, {lab.name: shown})]):
         if not exercise.checks:
             rows.append([exercise.name, "read by a person", f"{exercise.points:g}", ""])
@@ -67,7 +68,7 @@ def _check(path: Path) -> int:
         reason = exercise.reasons[0].note if exercise.reasons else ""
         points = f"{exercise.scores['you']:g} of {exercise.points:g}"
         rows.append([exercise.name, f"{passed} of {len(exercise.checks)}", points, gist(reason)])
-        notes += [each.note for each in exercise.reasons if gist(each.note) != each.note or len(each.note) > _SHORT]
+        notes += [each.note for each in exercise.reasons if gist(each.note) != each.note or len(each.note) > room]
     print(render_text(["exercise", "checks passed", "points", "reason"], rows, width=terminal_width()))
     for note in notes:
         print(f"\n{note}")

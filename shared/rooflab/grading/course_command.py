@@ -40,7 +40,7 @@ def add_course_options(parser: argparse.ArgumentParser) -> None:
         "--private",
         type=Path,
         metavar="DIR",
-        help="your own hidden checks and seeds (default: DIR/private; none takes another one back)",
+        help="your own hidden checks and seeds (default: DIR/private; 'none' goes back to that)",
     )
     out = parser.add_argument_group("export grades; changes nothing in the course")
     out.add_argument("--export", choices=_EXPORTS, help="write grades for Canvas, for Moodle, or as a table")

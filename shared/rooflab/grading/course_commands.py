@@ -59,4 +59,5 @@ def _run(converter: Any, course: Path, more: Sequence[str]) -> None:
         converter.log.info(line)
     if done.returncode:
         told = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it said nothing"]
-        raise NbGraderException(f"rooflab grade failed: {told[-1]}")
+        converter.log.error(told[-1])  # which the commands do not, of an exception of their own
+        raise NbGraderException(told[-1])

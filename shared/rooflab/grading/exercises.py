@@ -30,7 +30,7 @@ def gist(note: str) -> str:
     lines = [line.strip() for line in note.strip().partition("\n\n")[0].splitlines()] or [""]
     hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), "")
     hint = re.split(r": [{\[]", hint)[0].rstrip(".")  # without the settings and numbers that belong to it
-    return f"{lines[0]}: {hint}." if hint else lines[0]
+    return f"{lines[0]}: {hint}{'' if hint[-1] in '?!' else '.'}" if hint else lines[0]
 
 
 def same(note: str) -> str:
@@ -118,12 +118,14 @@ def _count(exercise: Exercise, result: StudentResult, lab: LabNotebook, told: di
         return
     cell, answer = lab.cell(exercise.name), outcome.answers.get(exercise.name)
     if not exercise.checks:  # in words
-        if cell.kind == "task" or not cell.untouched(answer):
+        looked_at = (exercise.notebook, exercise.name) in result.by_hand
+        if (cell.kind == "task" or not cell.untouched(answer)) and not looked_at:
             exercise.waiting.append(result.student)
         return
     found = [outcome.checks[name] for name in exercise.checks if name in outcome.checks]
     exercise.scores[result.student] = sum(check.score or 0.0 for check in found)
-    if any(check.score is None for check in found):
+    undecided = [at for at in exercise.checks if at in outcome.checks and outcome.checks[at].score is None]
+    if any((exercise.notebook, at) not in result.by_hand for at in undecided):
         exercise.waiting.append(result.student)
     notes = dict.fromkeys(check.note for check in found if check.note)
     if notes and cell.kind == "solution" and cell.untouched(answer):

@@ -107,22 +107,23 @@ class FeedbackWriter:
         self.room = 1.0 + sum(len(cell.released) / _MOST_TEXT for cell in lab.cells)
         self.renderer.figures.clear()  # of the page before
         title = _title(lab)
+        below = "The lab as it was handed out" if failure else "Your notebook"
         for cell in cells[:1]:  # the page's own
             cell.source = cell.source.removeprefix(f"# {title}")
-        body = [self.cell(cell, lab, marks) for cell in cells]
+        body = [self.cell(cell, lab, marks, failed=bool(failure)) for cell in cells]
         sections = [
             _header(title, marks, submission.assignment, failure),
             f'<section id="points"><h2>Your points</h2>{_table(exercises, marks, failure)}</section>',
-            f'<section class="notebook" id="notebook"><h2>Your notebook</h2>{"".join(body)}</section>',
+            f'<section class="notebook" id="notebook"><h2>{below}</h2>{"".join(body)}</section>',
         ]
         links = "".join(f'<li><a href="#{_anchor(one.name)}">{escape(one.title)}</a></li>' for one in exercises)
         contents = (
             '<nav aria-label="Contents"><p class="brand">Rooflab</p><ul><li><a href="#points">Your points</a></li>'
-            f'<li><a href="#notebook">Your notebook</a><ol>{links}</ol></li></ul></nav>'
+            f'<li><a href="#notebook">{below}</a><ol>{links}</ol></li></ul></nav>'
         )
         return re.sub(r"[\ud800-\udfff]", "?", document(f"{title}: feedback", contents, "\n".join(sections)))
 
-    def cell(self, cell: Any, lab: LabNotebook, marks: _Marks) -> str:
+    def cell(self, cell: Any, lab: LabNotebook, marks: _Marks, *, failed: bool) -> str:
         """Render a cell of the graded notebook."""
         name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
         own = lab.cell(name) if name else None
@@ -135,7 +136,8 @@ class FeedbackWriter:
         said = f'<div class="comment" id="comment-{_anchor(name)}">{self.markdown(comment)}</div>' if comment else ""
         mark = marks.graded.get(name)
         worth = f" {_pill(mark)}" if mark else ""
-        return f'<div class="answer" id="{_anchor(name)}"><p class="label">Your answer{worth}</p>{shown}{said}</div>'
+        label = "Answer" if failed else "Your answer"
+        return f'<div class="answer" id="{_anchor(name)}"><p class="label">{label}{worth}</p>{shown}{said}</div>'
 
     def check(self, cell: Any, own: LabCell, marks: _Marks) -> str:
         """A check, folded where it passed."""
@@ -194,7 +196,8 @@ def _table(exercises: Sequence[Exercise], marks: _Marks, failure: str) -> str:
 def _pill(mark: _Mark) -> str:
     if mark.waiting:
         return pill(f"waits ({_points(mark.points)})", good=False).replace("pill bad", "pill open")
-    return pill(f"{_points(mark.score)} of {_points(mark.points)}", mark.score >= mark.points)
+    made = pill(f"{_points(mark.score)} of {_points(mark.points)}", mark.score >= mark.points)
+    return made.replace("pill bad", "pill open") if 0 < mark.score < mark.points else made
 
 
 def _without_message(outputs: Sequence[Any]) -> list[Any]:

@@ -21,7 +21,7 @@ from .coursefolder import CourseFolder
 from .dispatch import TRIES, run_all
 from .executors import open_executor
 from .feedback import FeedbackWriter
-from .gradebook import cell_names, found_submission, penalize, record
+from .gradebook import PenaltyError, cell_names, found_submission, penalize, record
 from .graded import graded_notebook
 from .gradingrun import GradingRun, Options, StudentResult
 from .journal import Journal, key_of, write_atomically
@@ -200,6 +200,9 @@ class _Run:
         result = StudentResult(handed.student, brief, self.labs)
         try:
             return self.write(result, handed, gradebook)
+        except PenaltyError as error:
+            gradebook.db.rollback()
+            raise ValueError(f"Nobody's results can be completed: {error}.") from error
         except Exception as error:
             gradebook.db.rollback()
             return replace(result, error=f"The results could not be written ({type(error).__name__}: {error})"[:300])
@@ -216,7 +219,14 @@ class _Run:
             submission = record(gradebook, self.assignment, handed.student, told, stamp, self.names)
         moved = penalize(gradebook, self.course.app, self.course.db_url, submission)  # the due date may have been
         penalty = sum(one.late_submission_penalty or 0.0 for one in submission.notebooks)
-        result = replace(result, late_s=max(0.0, submission.total_seconds_late), penalty=penalty)
+        by_hand = {
+            (one.name, grade.name): grade.manual_score
+            for one in submission.notebooks
+            for grade in one.grades
+            if grade.manual_score is not None
+        }
+        late_s = max(0.0, submission.total_seconds_late)
+        result = replace(result, late_s=late_s, penalty=penalty, by_hand=by_hand)
         if done and not moved and not self.options.refresh:
             return replace(result, done_before=True)
         pages = {name: self.write_graded(handed, name, outcome) for name, outcome in handed.outcomes.items()}

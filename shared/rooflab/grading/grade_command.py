@@ -65,6 +65,8 @@ def grade(options: argparse.Namespace) -> int:
     from .grade import Options, grade_assignment
     from .settings import read_limits
 
+    if options.html and options.html.is_dir():
+        raise ValueError(f"{options.html} is a folder: give the report the name of a file, such as class.html.")
     course = open_course(options.course)
     limits = read_limits(course.root, options.assignment)
     jobs = options.jobs or os.cpu_count() or 1
@@ -84,6 +86,8 @@ def grade(options: argparse.Namespace) -> int:
     try:
         run = grade_assignment(course, options.assignment, chosen, told=told, wait=lambda: bar[0].tick())
     except KeyboardInterrupt as error:
+        if bar:
+            bar[0].close("stopped")
         why = str(error) or f"Stopped by {reason()}."
         raise KeyboardInterrupt(f"{why} What was graded is kept: run the command again, and it goes on.") from None
     if bar:

@@ -19,15 +19,28 @@ from .graded import without_html
 from .lab import LabNotebook
 from .outcome import Outcome
 
-__all__ = ["cell_names", "found_submission", "penalize", "penalize_all", "readable", "record", "score_of"]
+__all__ = [
+    "PenaltyError",
+    "cell_names",
+    "found_submission",
+    "penalize",
+    "penalize_all",
+    "readable",
+    "record",
+    "score_of",
+]
+
+
+class PenaltyError(ValueError):
+    """The course's plugin for late submissions does not work."""
 
 
 def score_of(lab: LabNotebook, name: str, outcome: Outcome) -> float | None:
     """Return the points of a graded cell: of a check, or 0 for an answer in words that was not touched, else None."""
     cell = lab.cell(name)
+    if outcome.failure:
+        return None
     if cell.kind == "check":
-        if outcome.failure:
-            return None
         result = outcome.checks.get(name)
         return 0.0 if result is None else result.score
     if cell.kind == "task":
@@ -99,7 +112,12 @@ def penalize(gradebook: Any, app: Any, db_url: str, submission: Any) -> bool:
     penalties = AssignLatePenalties(parent=app)
     for notebook in submission.notebooks:
         names = {"notebook": notebook.name, "assignment": submission.name, "student": submission.student_id}
-        penalties.preprocess(NotebookNode(cells=[]), {"nbgrader": {**names, "db_url": db_url}})
+        try:
+            penalties.preprocess(NotebookNode(cells=[]), {"nbgrader": {**names, "db_url": db_url}})
+        except Exception as error:  # of the instructor's own plugin
+            raise PenaltyError(
+                f"the plugin for late submissions failed ({type(error).__name__}: {error}): mend it, and grade again"
+            ) from error
     gradebook.db.expire_all()
     return [one.late_submission_penalty or 0.0 for one in submission.notebooks] != before
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .lab import LabNotebook
@@ -43,6 +44,7 @@ class StudentResult:
     error: str = ""
     late_s: float = 0.0
     penalty: float = 0.0
+    by_hand: Mapping[tuple[str, str], float] = field(default_factory=dict)  # points of a person, by notebook and cell
 
     @property
     def failed(self) -> bool:
@@ -56,9 +58,10 @@ class StudentResult:
         for name, outcome in self.outcomes.items():
             for cell in self.labs[name].cells:
                 check = outcome.checks.get(cell.name)
-                undecided = cell.kind == "check" and (bool(outcome.failure) or (check and check.score is None))
+                undecided = cell.kind == "check" and check is not None and check.score is None
                 written = cell.kind == "written" and not cell.untouched(outcome.answers.get(cell.name))
-                if undecided or written or cell.kind == "task":
+                lost = bool(outcome.failure) and cell.kind in ("check", "written")
+                if (undecided or written or lost or cell.kind == "task") and (name, cell.name) not in self.by_hand:
                     found += cell.points
         return found
 
@@ -77,24 +80,37 @@ class StudentResult:
                 if check.stopped
             }
             told += stopped
-            asked = [cell for cell in self.labs[name].cells if cell.kind == "solution"]
+            asked = [cell for cell in self.labs[name].cells if cell.kind in ("solution", "written")]
             blank = sum(cell.untouched(outcome.answers.get(cell.name)) for cell in asked)
             told += [f"{blank} of {len(asked)} answers not written"] if blank else []
             undecided = sum(check.score is None for check in outcome.checks.values())
             told += [f"{undecided} checks for a person to look at"] if undecided else []
         if self.penalty:
             told.append(f"{self.penalty:g} points off for being late")
+        elif self.late_s:
+            told.append("late")
         return told
 
     @property
     def score(self) -> float:
-        """The points that checks gave."""
-        return sum(outcome.score for outcome in self.outcomes.values())
+        """The points that checks gave, and persons."""
+        checked = sum(
+            check.score or 0.0
+            for name, outcome in self.outcomes.items()
+            for at, check in outcome.checks.items()
+            if (name, at) not in self.by_hand
+        )
+        return checked + sum(self.by_hand.values())
 
     @property
     def points(self) -> float:
-        """The points that checks can give."""
-        return sum(check.points for lab in self.labs.values() for check in lab.checks)
+        """The points that checks can give, and those of answers that a person has looked at."""
+        return sum(
+            cell.points
+            for name, lab in self.labs.items()
+            for cell in lab.cells
+            if cell.kind == "check" or (name, cell.name) in self.by_hand
+        )
 
     @property
     def seconds(self) -> float:

@@ -323,6 +323,12 @@ def test_nbgrader_works_in_a_course_away_from_the_clone(course, tmp_path):
     assert "np.random.default_rng()" not in page
     assert "lab1_demo" in page
     assert (course / ".rooflab" / "grading" / "lab1_demo" / "outcomes" / "ada").is_dir(), "rooflab grade has done it"
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "autograde", "lab9"], cwd=course, env=env, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "knows no assignment 'lab9'" in done.stderr
 
 
 def test_the_buttons_of_formgrader_grade_in_the_sandbox_too(course, tmp_path):
