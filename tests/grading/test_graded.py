@@ -105,13 +105,17 @@ def test_a_text_that_opens_a_million_links_is_shown_soon():
     assert time.monotonic() - begun < 10
 
 
+def ungraded():
+    """What nbgrader's gradebook says of a notebook without a graded cell."""
+    handed = SimpleNamespace(student=SimpleNamespace(id="ada"), timestamp=None)
+    return SimpleNamespace(grades=(), comments=(), late_submission_penalty=0, assignment=handed)
+
+
 def test_megabytes_of_code_are_shown_without_colours():
     pytest.importorskip("nbgrader", reason="nbgrader is not installed")
     from rooflab.grading.feedback import FeedbackWriter
 
-    handed = SimpleNamespace(student=SimpleNamespace(id="ada"), timestamp=None)
-    submission = SimpleNamespace(grades=(), comments=(), late_submission_penalty=0, assignment=handed)
-    lab, writer = LabNotebook("lab", ()), FeedbackWriter()
+    lab, writer, submission = LabNotebook("lab", ()), FeedbackWriter(), ungraded()
     cells = [Cell("code", "def f(): return 1"), Cell("code", "a = a as <b> " * 150_000), Cell("markdown", "$a$ " * 9)]
     page = writer.page(graded_notebook(lab, cells, Outcome("lab")), lab, submission)
     assert '<span class="k">def</span>' in page
@@ -153,9 +157,7 @@ def test_nothing_of_a_page_is_kept_for_the_next_one():
     pytest.importorskip("nbgrader", reason="nbgrader is not installed")
     from rooflab.grading.feedback import FeedbackWriter
 
-    handed = SimpleNamespace(student=SimpleNamespace(id="ada"), timestamp=None)
-    submission = SimpleNamespace(grades=(), comments=(), late_submission_penalty=0, assignment=handed)
-    lab, writer = LabNotebook("lab", ()), FeedbackWriter()
+    lab, writer, submission = LabNotebook("lab", ()), FeedbackWriter(), ungraded()
     shown = {"0": ({"output_type": "display_data", "data": {"image/png": PICTURE}, "metadata": {}},)}
     cells = [Cell("code", "draw()"), Cell("code", "a = 1\n" * 10_000), Cell("markdown", "word " * 10_000)]
     graded = graded_notebook(lab, cells, Outcome("lab", outputs=shown))
