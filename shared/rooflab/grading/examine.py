@@ -9,7 +9,6 @@ True
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
@@ -35,6 +34,8 @@ from .remote import RemoteObject, StudentError, Unsupported, identity
 from .session import Ran, Session
 
 __all__ = ["examine", "seed_of"]
+
+_NO_MEMORY = "This check needed more memory than there is: return smaller results."
 
 
 def seed_of(secret: str, lab: str, cell: str) -> int:
@@ -196,8 +197,12 @@ def examine(lab: LabNotebook, plan: Plan, session: Session, shell: Any, secret: 
     set_runners(clock.open)
     try:
         for step in plan.steps:
-            with contextlib.suppress(MemoryError):  # a check that is not ended by it gives no points
+            try:
                 examiner.step(step)
+            except MemoryError:
+                if step.kind == "check":
+                    points = lab.cell(step.name).points
+                    examiner.checks[step.name] = CheckResult(0.0, points, _NO_MEMORY)
     finally:
         set_counter(None)
         set_runners(None)
