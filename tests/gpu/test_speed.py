@@ -18,11 +18,11 @@ from rooflab.grading.timed import normal
 CHECK = """
 shape = (16384, 8192)
 found = against_roof(softmax, [normal(shape, "bf16")], reference=lambda x: x.float().softmax(-1),
-                     work=costs.softmax(*shape, "bf16"), dtype="bf16", length=shape[1], calls=8)
+                     work=costs.softmax(*shape, "bf16"), dtype="bf16", length=shape[1])
 print(found)
 found.points({0.15: 1, 0.7: 2})
 """
-JAX_CHECK = CHECK.replace("calls=8", 'calls=8, framework="jax"')
+JAX_CHECK = CHECK.replace("length=shape[1])", 'length=shape[1], framework="jax")')
 
 
 def lab(check):
@@ -71,7 +71,7 @@ CHEATS = {
     "a thread": "import threading\ndef softmax(x):\n    y = torch.empty_like(x)\n"
     "    threading.Thread(target=lambda: y.copy_(torch.softmax(x, -1))).start()\n    return y",
     "wrong": "def softmax(x): return x",
-    "patched protocol": "import rooflab.grading.timed as t\nt.digest_of = lambda results, key: 0\n" + EAGER,
+    "patched protocol": "import rooflab.grading.timed as t\nt.folded = lambda hashes, key: 0\n" + EAGER,
     "answers at once": """
 import rooflab.grading.guest as g, threading
 def go(self, number, seed, key):
@@ -160,7 +160,7 @@ def test_the_same_on_the_students_own_machine():
     shape = (16384, 8192)
     found = against_roof(
         lambda x: torch.softmax(x, -1), [normal(shape, "bf16")], reference=lambda x: x.float().softmax(-1),
-        work=costs.softmax(*shape, "bf16"), dtype="bf16", length=shape[1], calls=10,
+        work=costs.softmax(*shape, "bf16"), dtype="bf16", length=shape[1],
     )  # fmt: skip
     print(found, found.seconds, found.bound_s)
     assert 0.15 < found.ratio < 0.7
@@ -174,7 +174,7 @@ def test_a_product_against_its_roof():
     found = against_roof(
         lambda a, b: a @ b, [normal((8192, 8192), "bf16"), normal((8192, 8192), "bf16")],
         reference=lambda a, b: a.float() @ b.float(), work=costs.matmul(8192, 8192, 8192, "bf16"), dtype="bf16",
-        length=8192, calls=6,
+        length=8192,
     )  # fmt: skip
     print(found)
     assert found.ratio > 0.8

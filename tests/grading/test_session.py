@@ -5,15 +5,17 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rooflab.grading.lab import LabCell, LabNotebook
+from rooflab.grading.provider import Times
 from rooflab.grading.rebuild import Step
 from rooflab.grading.remote import RemoteFunction, RemoteObject, StudentError, Unsupported, identity, raised
-from rooflab.grading.session import Session, Times
+from rooflab.grading.session import Session
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 SERVE = "import sys; from rooflab.grading.guest import serve; serve(int(sys.argv[1]), {})"
@@ -195,6 +197,66 @@ def test_an_object_does_not_say_itself_how_near_it_is(processes):
     assert repr(thing) == "Near()"
     session.close()
     assert repr(RemoteObject(session, 99, -1, "Gone")) == "<the student's Gone>"
+
+
+FAKE_GPU = """
+import torch
+state = {"broken": False, "free": 80}
+def synchronize():
+    if state["broken"]: raise RuntimeError("CUDA error: an illegal memory access was encountered")
+torch.cuda.is_available = torch.cuda.is_initialized = lambda: True
+torch.cuda.synchronize, torch.cuda.empty_cache = synchronize, lambda: None
+torch.cuda.mem_get_info = lambda: (state["free"], 100)
+def fine(): return state["broken"]
+def breaks(kind=RuntimeError, **what):
+    state.update(what)
+    raise kind("CUDA error")
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "processes_in_all"),
+    [({"broken": True}, 2), ({"free": 20}, 2), ({}, 1), ({"broken": True, "kind": NotImplementedError}, 1)],
+    ids=["broken", "full", "an error of another cause", "a blank answer"],
+)
+def test_a_process_whose_gpu_has_failed_is_replaced(processes, what, processes_in_all):
+    pytest.importorskip("torch", reason="needs torch")
+    session, _, names = session_with(processes, FAKE_GPU, "breaks", "fine")
+    with pytest.raises(what.get("kind", RuntimeError)):
+        names["breaks"](**what)
+    session.renew()
+    again = session.values(["fine"])["fine"]
+    assert processes.started == processes_in_all
+    assert again() is (processes_in_all == 1 and what.get("broken", False))
+    session.close()
+
+
+def test_a_cell_that_breaks_the_gpu_is_not_run_again(processes):
+    pytest.importorskip("torch", reason="needs torch")
+    session, _, _ = session_with(processes, FAKE_GPU)
+    ran = session.run(Step("solution", "mine = 1\nbreaks(broken=True)"))
+    assert ran.error["message"] == "CUDA error"
+    assert session.run(Step("solution", "yours = 2")).error is None
+    found = session.values(["fine", "mine", "yours"])
+    assert found["fine"]() is False
+    assert "mine" not in found
+    assert found["yours"] == 2
+    session.close()
+
+
+def test_time_in_which_a_process_is_held_is_not_its_own(processes):
+    session, _, names = session_with(processes, "def one(): return 1", "one", total_s=120.0)
+    until = session.until
+    session.hold(True)
+    time.sleep(0.1)
+    assert names["one"]() == 1
+    assert session.until >= until + 0.1
+    session.until, session.times = time.monotonic() + 0.05, Times(20.0, 120.0)
+    session.hold(True)
+    time.sleep(0.1)
+    assert session.deadline() > time.monotonic()
+    assert names["one"]() == 1, "its time has not run out meanwhile"
+    session.close()
 
 
 def test_formats_and_paths_can_be_handed_over(processes, tmp_path):
@@ -464,7 +526,6 @@ def test_timed_calls_run_in_the_student_s_process_and_probes_in_another(processe
     assert ran.error is None
     clock, told = Clock(session), {}
     monkeypatch.setattr(speed, "_speed", told.update)
-    monkeypatch.setattr(speed, "_drift", lambda times: 0.0)
     speed.set_runners(clock.open)
     try:
         for name, wrong in ((f"{framework}_softmax", False), ("wrong", True)):
@@ -477,6 +538,7 @@ def test_timed_calls_run_in_the_student_s_process_and_probes_in_another(processe
                 speed.against_roof(names[name], [normal((8, 64))], **given)
         assert sorted(processes.running) == ["probe", "student"]
         assert [still for _, still in processes.held[:2]] == [True, False], "held while the ceiling is measured"
+        assert session.doubtful, "the GPU is looked at before the next exercise"
     finally:
         speed.set_runners(None)
         clock.close()

@@ -22,8 +22,37 @@ def test_the_slower_ceiling_is_the_roof():
 
 
 def test_noise_is_no_gift():
-    with pytest.raises(speed.Unsteady):
+    with pytest.raises(speed.Unsteady, match="times of the function vary too much, from -100 to 900"):
         speed._speed(times([0.9e-3, 1.9e-3] * 10))
+
+
+def test_a_ceiling_that_others_slow_is_none():
+    with pytest.raises(speed.Unsteady, match="times of the ceiling vary too much, from 100 to 300"):
+        speed._speed(times([1.2e-3] * 20) | {"copy": [1.1e-3, 1.3e-3] * 10})
+
+
+def test_one_call_that_was_disturbed_costs_nothing():
+    assert speed._speed(times([1.2e-3] * 19 + [2.0])).ratio == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("enough", [1, 2, 3, None])
+def test_more_calls_are_timed_where_some_are_disturbed(monkeypatch, enough):
+    pytest.importorskip("torch", reason="needs torch")
+    seen = []
+
+    def evaluated(times):
+        seen.append(len(times["own"]))
+        if enough is None or len(seen) < enough:
+            raise speed.Unsteady("disturbed")
+        return "done"
+
+    monkeypatch.setattr(speed, "_speed", evaluated)
+    if enough is None:
+        with pytest.raises(speed.Unsteady):
+            on_the_cpu(lambda x, i: x * i[:, None], "torch")
+    else:
+        assert on_the_cpu(lambda x, i: x * i[:, None], "torch") == "done"
+    assert seen == [2, 4, 6][:enough]
 
 
 def test_what_is_faster_than_the_device_is_refused():
@@ -63,7 +92,6 @@ def on_the_cpu(function, framework):
 def test_functions_of_jax_are_timed_and_verified_too(monkeypatch):
     pytest.importorskip("torch", reason="needs torch")
     monkeypatch.setattr(speed, "_speed", dict)  # a busy CPU is no roof
-    monkeypatch.setattr(speed, "_drift", lambda times: 0.0)
     jnp = pytest.importorskip("jax.numpy", reason="needs JAX")
     seen = []
 
@@ -97,7 +125,6 @@ def test_infinities_are_right_where_they_are_expected(monkeypatch):
     from rooflab.grading.timed import normal
 
     monkeypatch.setattr(speed, "_speed", dict)
-    monkeypatch.setattr(speed, "_drift", lambda times: 0.0)
 
     def masked(x):
         return x.masked_fill(torch.ones_like(x).tril().bool(), -torch.inf)
@@ -109,3 +136,13 @@ def test_infinities_are_right_where_they_are_expected(monkeypatch):
                 speed.against_roof(given, [normal((8, 8))], **told)
         else:
             speed.against_roof(given, [normal((8, 8))], **told)
+
+
+def test_a_gpu_without_room_for_the_check_is_for_a_person():
+    torch = pytest.importorskip("torch", reason="needs torch")
+
+    def full(x, i):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of")
+
+    with pytest.raises(speed.Unsteady, match=r"no room for this check.* \(CUDA out of memory\)"):
+        on_the_cpu(full, "torch")

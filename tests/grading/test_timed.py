@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from rooflab.grading.timed import Timed, digest_of, integers, normal, plain, recipes_of, uniform  # noqa: E402
+from rooflab.grading.digest import digest_of  # noqa: E402
+from rooflab.grading.timed import Timed, integers, normal, plain, recipes_of, uniform  # noqa: E402
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -17,12 +18,12 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def test_the_kernel_gives_the_same_digest():
     pytest.importorskip("triton", reason="needs Triton")
     code = (
-        "import torch; from rooflab.grading import timed\n"
-        "for n in (1, 4096, 10_001):\n"
-        "    words = torch.randint(-2**31, 2**31, (n,), dtype=torch.int32); blocks = -(-n // 4096)\n"
+        "import torch; from rooflab.grading import digest\n"
+        "for n in (1, 32_768, 40_001):\n"
+        "    words = torch.randint(-2**31, 2**31, (n,), dtype=torch.int32); blocks = -(-n // 32_768)\n"
         "    made = torch.zeros(256 * blocks, dtype=torch.int32)\n"
-        "    timed.chain_kernel()[(blocks,)](words, made, n, 77, 128, 32)\n"
-        "    assert torch.equal(made, timed.chained(words, 77)), n\n"
+        "    digest.chain_kernel()[(blocks,)](words, made, n, 77, 128, 256, 16)\n"
+        "    assert torch.equal(made, digest.chained(words, 77)), n\n"
         "print('same')"
     )
     env = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(SHARED)}

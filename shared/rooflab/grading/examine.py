@@ -28,10 +28,11 @@ from .clock import Clock
 from .lab import LabCell, LabNotebook
 from .outcome import CheckResult, Outcome
 from .outputs import error_output, failure_note, of_student, stream_output
+from .provider import Ran
 from .puretriton import NotPure, pure_kernel
 from .rebuild import Plan, Step
 from .remote import RemoteObject, StudentError, Unsupported, identity
-from .session import Ran, Session
+from .session import Session
 
 __all__ = ["examine", "seed_of"]
 
@@ -61,6 +62,7 @@ class _Examiner:
 
     def step(self, step: Step) -> None:
         if step.kind == "check":
+            self.session.renew()
             self.check(self.lab.cell(step.name))
             return
         ran = self.session.run(step)
@@ -256,5 +258,5 @@ def _worth(value: object, points: float) -> tuple[float | None, str]:
 
 def _failed(error: BaseException) -> tuple[float | None, str]:
     if isinstance(error, Unsupported | Unsteady):
-        return None, f"A person has to look: {error}."
+        return None, f"A person has to look: {str(error).rstrip('.')}."
     return 0.0, ""

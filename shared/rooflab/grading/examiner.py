@@ -45,9 +45,10 @@ from rooflab.scratch import remove_left
 from .cellshell import make_shell
 from .channel import Channel, Ended
 from .lab import LabNotebook
+from .provider import Times
 from .rebuild import Plan, Step
 from .sandbox import kernel
-from .session import Session, Times
+from .session import Session
 
 __all__ = ["MOST_LEARNED", "main", "receive_socket", "send_socket"]
 

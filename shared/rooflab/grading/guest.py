@@ -12,6 +12,7 @@ Requests and their answers, each a message of :class:`rooflab.grading.channel.Ch
     timer {target|probe, recipes, device, framework}  -> done {timer}: something to time (see timed)
     go {timer, seed, key}             -> done {digest}: one timed call
     fetch {timer}                     -> done, value: the bytes of its results
+    device                            -> done {error}: whether its GPU, if it uses one, can still be used
     (meanwhile) callback {number}, args <- reply {error}, value
 
 >>> describe(KeyError("x"))["message"]
@@ -21,6 +22,7 @@ Requests and their answers, each a message of :class:`rooflab.grading.channel.Ch
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import socket
 import sys
@@ -82,6 +84,8 @@ class _Guest:
             self.timer(head)
         elif kind == "go":
             self.go(int(head["timer"]), int(head["seed"]), int(head["key"]))
+        elif kind == "device":
+            self.device()
         elif kind == "fetch":
             self.reply({"error": None}, self.timers[int(head["timer"])][0].fetch())
 
@@ -149,6 +153,14 @@ class _Guest:
         else:
             self.channel.send({"kind": "done", "error": None, "digest": digest})
 
+    def device(self) -> None:
+        try:
+            _look_at_gpu()
+        except BaseException as raised:
+            self.channel.send({"kind": "done", "error": describe(raised)})
+        else:
+            self.channel.send({"kind": "done", "error": None})
+
     def reply(self, head: dict[str, Any], value: object = None) -> None:
         kept = len(self.objects)
         try:
@@ -186,6 +198,20 @@ class _Guest:
             return value
 
         return function
+
+
+def _look_at_gpu() -> None:
+    """Raise where CUDA or ROCm has failed, for which there is no cure within a process, or memory is not given back."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        free, total = torch.cuda.mem_get_info()
+        if free < total / 2:
+            raise MemoryError(f"{free:,} of {total:,} bytes of the GPU are free")
+    if jax is not None and jax.default_backend() != "cpu":
+        jax.numpy.zeros(1).block_until_ready()
 
 
 def _key(thing: Any) -> tuple[object, ...]:

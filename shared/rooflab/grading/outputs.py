@@ -17,8 +17,8 @@ from typing import Any
 
 from .lab import LabCell
 from .outcome import STOPPED
+from .provider import Ran
 from .remote import StudentError
-from .session import Ran
 
 __all__ = ["error_output", "failure_note", "of_student", "stream_output"]
 

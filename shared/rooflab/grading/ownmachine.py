@@ -29,8 +29,9 @@ from .examine import examine
 from .guest import serve
 from .ownlab import own_lab
 from .plainnotebook import read_cells
+from .provider import KERNEL, Times
 from .rebuild import rebuild
-from .session import KERNEL, Session, Times
+from .session import Session
 
 __all__ = ["Guests", "main"]
 

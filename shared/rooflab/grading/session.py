@@ -2,66 +2,35 @@
 
 A function of the student stands in the checks as a :class:`rooflab.grading.remote.RemoteFunction`: called with plain
 data, it sends them to the student's process, waits for the answer until its time is over, and returns plain data or
-raises the student's error as an exception of the same built-in type. A process that hangs or dies is replaced by a
-fresh one, in which the cells are run again, so that one exercise never costs the others.
+raises the student's error as an exception of the same built-in type. A process that hangs or dies, or whose GPU has
+failed or is full after an error, is replaced by a fresh one, in which the cells are run again, so that one exercise
+never costs the others.
 
->>> Times().call_s
-10.0
+>>> Session(provider=None, times=Times(call_s=10)).deadline() > time.monotonic()
+True
 """
 
 from __future__ import annotations
 
-import socket
+import contextlib
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Any
 
 from .channel import Channel, Ended, Late
 from .codec import NotPlain, Refused
+from .provider import KERNEL, STUDENT, GuestProvider, Ran, Times
 from .rebuild import Step
 from .remote import RemoteFunction, RemoteObject, StudentError, Unsupported, change, identity, raised
 
-__all__ = ["KERNEL", "PROBE", "STUDENT", "GuestProvider", "Ran", "Session", "Times"]
+__all__ = ["Session"]
 
-STUDENT, KERNEL, PROBE = "student", "kernel", "probe"
 _LIMIT = 256 * 2**20
 _MOST_CALLBACKS = 100_000
 _MOST_PRINTED = 20_000  # of one call
 _MOST_PRINTED_IN_ALL = 2**20
-
-
-class GuestProvider(Protocol):
-    """Whoever starts and ends the student's process."""
-
-    def start(self, what: str) -> socket.socket:
-        """Start a fresh process for a "student", a "kernel" or a "probe"; return the grader's end of its connection."""
-        ...
-
-    def hold(self, what: str, still: bool) -> None:
-        """Stop all that it runs, or let it go on."""
-        ...
-
-    def end(self, what: str, reason: str) -> str:
-        """End it; return in a sentence why it ended, if it did so before."""
-        ...
-
-
-@dataclass(frozen=True)
-class Times:
-    """How long one call or cell, and everything together, may take, in seconds."""
-
-    call_s: float = 10.0
-    total_s: float = 60.0
-
-
-@dataclass
-class Ran:
-    """What running a cell of the student's came to."""
-
-    error: dict[str, Any] | None = None
-    outputs: list[dict[str, Any]] = field(default_factory=list)
+_OF_DEVICES = ("RuntimeError", "MemoryError")  # the built-in kinds of what CUDA, ROCm, XLA and Triton raise
 
 
 class Session:
@@ -75,15 +44,21 @@ class Session:
         self.done: list[Step] = []
         self.callbacks: dict[int, Callable[..., Any]] = {}
         self.printable = _MOST_PRINTED_IN_ALL
-        self.still = False  # whether the process is held while others are timed
+        self.still = False  # whether the process is held while others are timed or the grader verifies
+        self.held_at = 0.0
+        self.doubtful = False  # whether its GPU may be of no use any more
         self.changed = False  # whether a call has changed its arguments
         self.withhold = False  # one of the two, where a call returns something and changes its arguments
 
     def run(self, step: Step) -> Ran:
         """Run one cell in the student's process."""
+        self.renew()
         ran = self._run(step)
-        if ran.error is None or ran.error.get("type") not in ("StudentError",):
-            self.done.append(step)  # a cell that hung or ended the process is not run again
+        generation = self.generation
+        self.renew()
+        # A cell that hung, ended the process or broke the GPU is not run again.
+        if generation == self.generation and (ran.error is None or ran.error.get("type") != "StudentError"):
+            self.done.append(step)
         return ran
 
     def values(self, names: Iterable[str]) -> dict[str, Any]:
@@ -110,7 +85,7 @@ class Session:
             self.show(printed[: min(_MOST_PRINTED, self.printable)])
             self.printable -= min(len(printed), self.printable)
         if head.get("error"):
-            error = raised(head["error"])
+            error = raised(self._doubt(head["error"]))
             if isinstance(error, StopIteration) and not ends:
                 # Python itself would take it for the end of a check's own `map` or `zip`, and see no case at all.
                 raise RuntimeError(f"StopIteration: {error}") from error
@@ -139,8 +114,17 @@ class Session:
         """Send a request to the student's process and return its answer; raises the error that it tells."""
         told, value = self._ask(head)
         if told.get("error"):
-            raise raised(told["error"])
+            raise raised(self._doubt(told["error"]))
         return told, value
+
+    def renew(self) -> None:
+        """Replace the process if an error has left it with a GPU that fails or is full: the next exercise needs one."""
+        if self.doubtful and self.channel is not None:
+            self.doubtful = False
+            with contextlib.suppress(StudentError):
+                head, _ = self._ask({"kind": "device"})
+                if head.get("error"):
+                    self._lost("its GPU could not be used any more")
 
     def traffic(self, source: str, name: str, grid: tuple[int, ...], given: tuple[Any, Any]) -> dict[str, Any]:
         """Count a kernel in a fresh process that runs nothing else; returns the fields of Traffic."""
@@ -164,10 +148,22 @@ class Session:
         return value
 
     def hold(self, still: bool) -> None:
-        """Let nothing of the student's run while something else is timed; or let it go on."""
+        """Let nothing of the student's run while something else is timed or verified; or let it go on.
+
+        What passes meanwhile is no time of the student's.
+        """
         if still != self.still and self.channel is not None:
             self.provider.hold(STUDENT, still)
+            if still:
+                self.held_at = time.monotonic()
+            else:
+                self.until += time.monotonic() - self.held_at
             self.still = still
+
+    def deadline(self) -> float:
+        """Until when something that begins now has to be done."""
+        now = time.monotonic()
+        return min(now + self.times.call_s, self.until + (now - self.held_at if self.still else 0.0))
 
     def close(self) -> None:
         """End the student's process."""
@@ -185,15 +181,19 @@ class Session:
             head, value = self._ask({"kind": "run", "source": step.source})
         except StudentError as error:
             return Ran({"type": "StudentError", "builtin": "RuntimeError", "message": str(error), "lines": []})
-        told = head.get("error")
+        told = self._doubt(head.get("error"))
         return Ran(told if type(told) is dict else None, value if type(value) is list else [])
+
+    def _doubt(self, told: Any) -> Any:
+        """Remember an error after which the GPU has to be looked at."""
+        self.doubtful |= type(told) is dict and told.get("builtin") in _OF_DEVICES
+        return told
 
     def _ask(self, head: dict[str, Any], value: object = None) -> tuple[dict[str, Any], Any]:
         """Send a request and return the answer, serving callbacks meanwhile."""
-        channel = self._connected()
         self.hold(False)
-        now = time.monotonic()
-        deadline = min(now + self.times.call_s, self.until)
+        channel = self._connected()
+        deadline = self.deadline()
         try:
             try:
                 channel.send(head, value, deadline=deadline, handle=self._handle)

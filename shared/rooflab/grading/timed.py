@@ -4,8 +4,9 @@ The one who holds the clock, the grader, trusts nothing that runs in the process
 such that whoever answers before the work is done, or does it before the clock starts, cannot give the right answer:
 
 1. `go` brings a seed that nobody knew before. The inputs are drawn from it on the device, inside the timed part.
-2. Data of twice the cache's size are read, so that the inputs come from memory, as those of the ceilings do. A hash of
-   them, mixed with a key that came with the seed, is part of the answer: who leaves this out cannot give it.
+2. Data of several times the cache's size are read, so that the inputs come from memory, as those of the ceilings do. A
+   hash of them, mixed with a key that came with the seed, is part of the answer: who leaves this out cannot give it.
+   Meanwhile the host gets ahead of the device, so that it is the device that is timed.
 3. The function is called, and the device has to end all its work. The answer to `go` holds a digest of all bytes of
    the results, mixed with the key. Lazy results, work in another stream or thread, and results kept from earlier
    calls all have the wrong digest.
@@ -21,8 +22,6 @@ without the function between them; that time is subtracted.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -30,12 +29,12 @@ from typing import Any
 
 import numpy as np
 
+from .digest import folded, hashed, words_of
+
 __all__ = [
     "Recipe",
     "Timed",
     "ballast",
-    "chain_kernel",
-    "digest_of",
     "integers",
     "normal",
     "plain",
@@ -53,10 +52,7 @@ _DTYPES = {
     "int32": "int32",
     "int64": "int64",
 }
-_LANES, _STEPS = 128, 32  # of the digest: chains side by side, and words of each
-_BLOCK = _LANES * _STEPS
-_ONES = 0xFFFFFFFF
-tl: Any = None  # triton.language, once there is something to hash on a GPU
+_CACHES = 16  # sizes of the cache that are read before a call
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ class Timed:
 
         self.generator.manual_seed(seed)
         inputs = [recipe.draw(self.generator, self.device) for recipe in self.recipes]
-        read = _hash(0, self.ballast, key)
+        read = hashed(0, self.ballast, key)
         if self.framework == "jax":
             import jax
 
@@ -138,118 +134,31 @@ class Timed:
         returned = function(*inputs)
         results = list(returned) if isinstance(returned, tuple | list) else [returned]
         self.results = [torch.from_dlpack(one) for one in results] if self.framework == "jax" else results
-        hashes = [read, *(_hash(number, one, key) for number, one in enumerate(self.results, 1))]
+        hashes = [read, *(hashed(number, one, key) for number, one in enumerate(self.results, 1))]
         if torch.device(self.device).type == "cuda":
             torch.cuda.synchronize()  # all streams of the device
-        return _fold(hashes, key)
+        return folded(hashes, key)
 
     def fetch(self) -> list[np.ndarray[Any, Any]]:
         """Return the results of the last call, each as its bytes."""
-        return [_words(result).cpu().numpy() for result in self.results]
+        return [words_of(result).cpu().numpy() for result in self.results]
 
 
 def ballast(device: str) -> Any:
-    """Return words of twice the size of a GPU's cache, the same in every process; none on a CPU, which is not timed."""
+    """Return words of 16 times a GPU's cache, the same in every process; none on a CPU, which is not timed.
+
+    Twice the size would empty the cache. The rest is for the host's sake: while they are read, some hundreds of
+    microseconds, it launches what follows, and its own pace, which varies far more than the device's, is not timed.
+    """
     import torch
 
     words = 0
     if torch.device(device).type == "cuda":
         cache_bytes = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or 64 * 2**20
-        words = 2 * int(cache_bytes) // 4
+        words = _CACHES * int(cache_bytes) // 4
     generator = torch.Generator(device=device).manual_seed(0)
     made = torch.empty(words, dtype=torch.int32, device=device)
     return made.random_(0, 2**31 - 1, generator=generator)
-
-
-def digest_of(tensors: Sequence[Any], key: int) -> int:
-    """Return 64 bits that depend on every word of tensors, on its place and on the key.
-
-    Words are chained, 32 at a time, until so few are left that a cryptographic hash of them costs nothing: of sums, who
-    has answered too early would soon find other results, right enough, that have the digest which was told.
-    It ends when the device has computed all of it, since what is left is read back.
-    """
-    return _fold([_hash(number, tensor, key) for number, tensor in enumerate(tensors)], key)
-
-
-def _hash(number: int, tensor: Any, key: int) -> Any:
-    """What is left of one tensor of several, on its device: nobody waits for it yet."""
-    words = _words(tensor)
-    while words.numel() > _BLOCK:
-        words = chained(words, (key + 0x9E3779B9 * number) & 0xFFFFFFFF)
-    return words
-
-
-def _fold(hashes: Sequence[Any], key: int) -> int:
-    digest = hashlib.blake2b(key.to_bytes(8, "big"), digest_size=8)
-    for each in hashes:
-        raw = each.cpu().numpy().tobytes()
-        digest.update(len(raw).to_bytes(8, "big") + raw)
-    return int.from_bytes(digest.digest(), "big")
-
-
-def _words(tensor: Any) -> Any:
-    """The bytes of a tensor as words of 32 bits; what is left over is filled with zeros."""
-    import torch
-
-    raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-    if raw.numel() % 4:
-        raw = torch.nn.functional.pad(raw, (0, -raw.numel() % 4))
-    return raw.view(torch.int32)
-
-
-def chained(words: Any, key: int) -> Any:
-    """Return two words for each 32 of these, in which all of them are mixed one after another."""
-    import torch
-
-    blocks = -(-words.numel() // _BLOCK)
-    if words.is_cuda:
-        made = torch.empty(2 * blocks * _LANES, dtype=torch.int32, device=words.device)
-        chain_kernel()[(blocks,)](words, made, words.numel(), key, _LANES, _STEPS)
-        return made
-    padded = torch.nn.functional.pad(words.to(torch.int64) & _ONES, (0, blocks * _BLOCK - words.numel()))
-    rows = padded.reshape(blocks, _STEPS, _LANES)
-    place = torch.arange(blocks * _LANES, dtype=torch.int64).reshape(blocks, _LANES)
-    one = (place * 0x9E3779B9 + key) & _ONES
-    other = one ^ 0x5BD1E995
-    for step in range(_STEPS):
-        one = one ^ rows[:, step]
-        one = ((one ^ (one >> 16)) * 0x7FEB352D) & _ONES
-        one = ((one ^ (one >> 15)) * 0x846CA68B) & _ONES
-        one = one ^ (one >> 16)
-        other = (((other ^ rows[:, step]) + one) * 0x846CA68B) & _ONES
-        other = other ^ (other >> 15)
-    made = torch.stack((one, other), 1).reshape(-1)
-    return torch.where(made > 0x7FFFFFFF, made - 2**32, made).to(torch.int32)
-
-
-@functools.cache
-def chain_kernel() -> Any:
-    """Return what :func:`chained` does, as one pass over the words, in Triton."""
-    # A kernel looks its names up in the module; Triton is loaded only where there is something to time.
-    global tl
-    import triton
-    import triton.language as tl
-
-    @triton.jit
-    def chain(words, made, n, key, LANES: tl.constexpr, STEPS: tl.constexpr):  # type: ignore[no-untyped-def]
-        block = tl.program_id(0).to(tl.int64)
-        lane = tl.arange(0, LANES)
-        one = (((block * LANES + lane) * 0x9E3779B9 + key) & 0xFFFFFFFF).to(tl.uint32)
-        other = one ^ 0x5BD1E995
-        for step in tl.static_range(STEPS):
-            place = (block * STEPS + step) * LANES + lane
-            word = tl.load(words + place, mask=place < n, other=0).to(tl.uint32, bitcast=True)
-            one = one ^ word
-            one = (one ^ (one >> 16)) * 0x7FEB352D
-            one = (one ^ (one >> 15)) * 0x846CA68B
-            one = one ^ (one >> 16)
-            other = ((other ^ word) + one) * 0x846CA68B
-            other = other ^ (other >> 15)
-        at = made + 2 * block * LANES + lane
-        tl.store(at, one.to(tl.int32, bitcast=True))
-        tl.store(at + LANES, other.to(tl.int32, bitcast=True))
-
-    return chain
 
 
 def results_of(words: Any, shape: tuple[int, ...], dtype: str) -> Any:
