@@ -16,6 +16,7 @@ there is nothing to time: count instead (:mod:`rooflab.traffic`); :func:`route` 
 
 from __future__ import annotations
 
+import math
 import secrets
 import statistics
 import time
@@ -23,17 +24,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .answers import tolerance
 from .costs import Work
-from .grading.digest import digest_of
-from .grading.timed import Recipe, Timed, ballast, probe_function, results_of
+from .grading.timed import Recipe, Timed, probe_function
+from .grading.trial import Trial
 from .samples import median_interval
 
 __all__ = ["Runner", "Speed", "TooFast", "Unsteady", "against_roof", "route", "set_runners"]
 
-_WIDEST = 0.5  # of the median: an interval that says something
-_WIDEST_BOUND = 0.2
+_WIDEST = 0.2  # of the roof: a band that says something
 _ROUNDS = 3
+_PILOTS, _PILOT = 5, 4  # readings before the first, of so many calls, from which the number of calls together follows
+_NOISE = 0.1  # of one reading, beside the ceiling of all its calls
+_MOST_TOGETHER, _LONGEST_S = 32, 0.5  # calls of one reading, and what they may take
 # A result this much faster than the measured roof is no measurement.
 _TOO_FAST = 1.15
 # FLOP per byte from which on arithmetic may bind on some device, so that a product is timed beside the copy.
@@ -54,7 +56,7 @@ class Speed:
 
     Attributes:
         ratio: bound / time, medians.
-        low: the 95 % interval of the median, lower end.
+        low: its lower end, from 95 % intervals of both medians.
         high: its upper end, which decides about points.
         seconds: of one call, without what the protocol takes.
         bound_s: what the roof allows, measured in the same run.
@@ -79,12 +81,16 @@ class Speed:
 class Runner(Protocol):
     """Whoever runs one function between start and stop: this process, or another one."""
 
-    def go(self, seed: int, key: int) -> int:
-        """Run it once; returns the digest of its results."""
+    def go(self, seed: int, key: int, calls: int) -> list[int]:
+        """Run it several times; returns the digest of each time's results."""
         ...
 
     def fetch(self) -> Sequence[Any]:
-        """Return the results' bytes, as arrays of 32-bit words."""
+        """Return the bytes of the last call's results, as arrays of 32-bit words."""
+        ...
+
+    def blocks(self, which: Sequence[Sequence[int]]) -> list[Sequence[Any]]:
+        """Return for each call of the last `go` what came of all blocks of its results, and the blocks of a choice."""
         ...
 
 
@@ -114,11 +120,14 @@ class _Here:
     def __init__(self, function: Callable[..., Any], recipes: Sequence[Recipe], device: str, framework: str) -> None:
         self.function, self.timed = function, Timed(recipes, device, framework)
 
-    def go(self, seed: int, key: int) -> int:
-        return self.timed.go(self.function, seed, key)
+    def go(self, seed: int, key: int, calls: int) -> list[int]:
+        return self.timed.go(self.function, seed, key, calls)
 
     def fetch(self) -> Sequence[Any]:
         return self.timed.fetch()
+
+    def blocks(self, which: Sequence[Sequence[int]]) -> list[Sequence[Any]]:
+        return [self.timed.blocks(call, each) for call, each in enumerate(which)]
 
 
 def _open_here(what: Any, recipes: Sequence[Recipe], device: str, framework: str) -> Runner:
@@ -146,7 +155,7 @@ def against_roof(
         work: the least that the function has to do.
         dtype: the format of the results, and of the arithmetic, for the tolerance.
         length: of its reductions, for the tolerance.
-        calls: how many are timed; every one of them is verified.
+        calls: how many times the clock is read, after one or several calls; every call is verified.
         device: torch's name of it (default: the device that is there).
         framework: whose arrays the function takes and returns: "torch" or "jax".
 
@@ -165,7 +174,7 @@ def against_roof(
         raise ValueError(f"framework is {framework!r}; expected 'torch' or 'jax'.")
     place = device or find_device().torch or "cpu"
     try:
-        return _measured(function, _Trial(reference, list(inputs), place, dtype, length), work, calls, framework)
+        return _measured(function, Trial(reference, list(inputs), place, dtype, length), work, calls, framework)
     except torch.OutOfMemoryError as error:  # a function's own comes as another kind of error where a class is graded
         said = str(error).partition(". ")[0]
         raise Unsteady(
@@ -173,111 +182,81 @@ def against_roof(
         ) from None
 
 
-def _measured(function: Callable[..., Any], trial: _Trial, work: Work, calls: int, framework: str) -> Speed:
-    place = trial.device
+def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int, framework: str) -> Speed:
     opened = _Grader.open or _open_here
-    runners = {"own": opened(function, trial.inputs, place, framework)}
-    for name, what in trial.probes(work).items():
-        runners[name] = opened(what, trial.inputs, place, "torch")
+    runners = {"own": opened(function, trial.inputs, trial.device, framework)}
+    for name, what in trial.probes(work, _INTENSE).items():
+        runners[name] = opened(what, trial.inputs, trial.device, "torch")
     for name, runner in runners.items():
         seed, key = _fresh()
-        digest = runner.go(seed, key)  # compiles and loads
+        [digest] = runner.go(seed, key, 1)  # compiles and loads
         if name == "own":
             trial.verify(runner.fetch(), seed, key, digest)  # what is wrong is not timed
+    together = _together(runners, trial)
     times: dict[str, list[float]] = {name: [] for name in runners}
     for rounds in range(1, _ROUNDS + 1):
         for turn in range(calls):
             for name in list(runners) if turn % 2 else list(runners)[::-1]:
-                runners[name].go(*_fresh())  # a device that has idled, or has served another process, wakes up
-                seed, key = _fresh()
-                begun = time.perf_counter()
-                digest = runners[name].go(seed, key)
-                times[name].append(time.perf_counter() - begun)
+                taken, seed, key, digests = _timed(runners[name], together)
+                times[name].append(taken)
                 if name == "own":
-                    last = seed, key, digest
-            trial.verify(runners["own"].fetch(), *last)
+                    last = seed, key, digests
+            trial.verify_blocks(runners["own"].blocks, *last)
         try:
-            return _speed(times)
+            return _speed(times, together)
         except Unsteady:  # more calls tell more; those that were disturbed stay among them
             if rounds == _ROUNDS:
                 raise
     raise AssertionError
 
 
+def _timed(runner: Runner, together: int) -> tuple[float, int, int, list[int]]:
+    runner.go(*_fresh(), 1)  # a device that has idled, or has served another process, wakes up
+    seed, key = _fresh()
+    begun = time.perf_counter()
+    digests = runner.go(seed, key, together)
+    return time.perf_counter() - begun, seed, key, digests
+
+
+def _together(runners: Mapping[str, Runner], trial: Trial) -> int:
+    """How many calls one reading of the clock takes in: so many that its noise is small beside the ceiling."""
+    pilot = {
+        name: [_timed(runner, _PILOT)[0] for _ in range(_PILOTS)] for name, runner in runners.items() if name != "own"
+    }
+    null = pilot.pop("null")
+    ceiling = max((statistics.median(each) - statistics.median(null)) / _PILOT for each in pilot.values())
+    noise = max(null) - min(null)
+    wanted = noise / (_NOISE * ceiling) if ceiling > 0 else _MOST_TOGETHER
+    own_s = min(_timed(runners["own"], 1)[0] for _ in range(2))
+    return max(1, min(math.ceil(wanted), _MOST_TOGETHER, trial.most_together(), int(_LONGEST_S / own_s)))
+
+
 def _fresh() -> tuple[int, int]:
     return secrets.randbits(62), secrets.randbits(31)
 
 
-def _speed(times: Mapping[str, Sequence[float]]) -> Speed:
-    """Subtract what the protocol takes, and compare with the slower of the ceilings."""
+def _speed(times: Mapping[str, Sequence[float]], together: int = 1) -> Speed:
+    """Subtract what the protocol takes, and compare with the slower of the ceilings.
+
+    Args:
+        times: of each runner, in seconds.
+        together: the calls that each of them took.
+    """
     net = {
-        name: [taken - null for taken, null in zip(each, times["null"], strict=True)]
+        name: [(taken - null) / together for taken, null in zip(each, times["null"], strict=True)]
         for name, each in times.items()
         if name != "null"
     }
     own, ceiling = net.pop("own"), max(net.values(), key=statistics.median)
     bound, median = statistics.median(ceiling), statistics.median(own)
-    _narrow(ceiling, _WIDEST_BOUND, "ceiling")
-    fast, slow = _narrow(own, _WIDEST, "function")
+    (least, most), (fast, slow) = median_interval(ceiling), median_interval(own)
+    if fast <= 0 or most / fast - least / slow > _WIDEST:
+        raise Unsteady(
+            f"The times vary too much: the median of the function's lies between {fast * 1e6:.0f} and "
+            f"{slow * 1e6:.0f} µs, the ceiling's between {least * 1e6:.0f} and {most * 1e6:.0f} µs. Measure again "
+            "on a device that nobody else uses, or on larger inputs."
+        )
     if bound / median > _TOO_FAST:
         told = f"a call took {median * 1e6:.0f} µs, and this device needs {bound * 1e6:.0f} µs for it at the least"
         raise TooFast(f"The time cannot be true: {told}.")
-    return Speed(bound / median, bound / slow, bound / fast, median, bound, len(own))
-
-
-def _narrow(times: Sequence[float], widest: float, whose: str) -> tuple[float, float]:
-    """The interval of the median, if it says something."""
-    fast, slow = median_interval(times)
-    if fast <= 0 or slow - fast > widest * statistics.median(times):
-        raise Unsteady(
-            f"The times of the {whose} vary too much, from {fast * 1e6:.0f} to {slow * 1e6:.0f} µs for the median of "
-            f"{len(times)} calls: measure again on a device that nobody else uses."
-        )
-    return fast, slow
-
-
-class _Trial:
-    """What is drawn, expected and allowed."""
-
-    def __init__(
-        self, reference: Callable[..., Any], inputs: list[Recipe], device: str, dtype: str, length: int
-    ) -> None:
-        import torch
-
-        self.reference, self.inputs, self.device, self.dtype, self.length = reference, inputs, device, dtype, length
-        self.generator, self.ballast = torch.Generator(device=device), ballast(device)
-        self.shapes = [tuple(one.shape) for one in self.expected(0)]
-
-    def expected(self, seed: int) -> list[Any]:
-        self.generator.manual_seed(seed)
-        results = self.reference(*[recipe.draw(self.generator, self.device) for recipe in self.inputs])
-        return list(results) if isinstance(results, tuple | list) else [results]
-
-    def probes(self, work: Work) -> dict[str, dict[str, Any]]:
-        """The same calls with nothing, with a copy, and with a product where arithmetic may bind, in the middle."""
-        common: dict[str, Any] = {"shapes": [list(shape) for shape in self.shapes], "dtype": self.dtype}
-        probes = {"null": {**common, "kind": "null"}, "copy": {**common, "kind": "copy", "bytes": int(work.bytes)}}
-        if work.intensity > _INTENSE:
-            probes["product"] = {**common, "kind": "product", "flops": work.flops}
-        return probes
-
-    def verify(self, raw: Sequence[Any], seed: int, key: int, digest: int) -> None:
-        """Compare results, and their digest, with what the seed of the call gives."""
-        import torch
-
-        given = [results_of(words, shape, self.dtype) for words, shape in zip(raw, self.shapes, strict=False)]
-        if len(raw) != len(self.shapes) or any(one is None for one in given):
-            raise AssertionError(f"expected results of the shapes {self.shapes} in {self.dtype}")
-        found = [one.to(self.device) for one in given]
-        if digest_of([self.ballast, *found], key) != digest:
-            raise AssertionError("the results are not those that were there when the clock stopped")
-        for one, right in zip(found, self.expected(seed), strict=True):
-            finite = right[right.isfinite()]
-            size = float(finite.abs().max()) if finite.numel() else 0.0
-            allowed = tolerance(self.dtype, self.length, scale=size if self.length > 1 else 0.0)
-            mine = one.to(right.device).to(torch.float64)
-            want = right.to(torch.float64)
-            near = (mine - want).abs() - allowed.atol - allowed.rtol * want.abs() <= 0
-            near |= (mine == want) | (mine.isnan() & want.isnan())  # infinities, as of masks, have no distance
-            if wrong := int((~near).sum()):
-                raise AssertionError(f"{wrong:,} of {right.numel():,} results of a timed call are wrong")
+    return Speed(bound / median, least / slow, most / fast, median, bound, len(own) * together)

@@ -71,13 +71,14 @@ CHEATS = {
     "a thread": "import threading\ndef softmax(x):\n    y = torch.empty_like(x)\n"
     "    threading.Thread(target=lambda: y.copy_(torch.softmax(x, -1))).start()\n    return y",
     "wrong": "def softmax(x): return x",
-    "patched protocol": "import rooflab.grading.timed as t\nt.folded = lambda hashes, key: 0\n" + EAGER,
+    "patched protocol": "import rooflab.grading.timed as t\n"
+    "t.digests_of = lambda lefts, keys: [0] * len(keys)\n" + EAGER,
     "answers at once": """
 import rooflab.grading.guest as g, threading
-def go(self, number, seed, key):
-    self.channel.send({"kind": "done", "error": None, "digest": 1})
+def go(self, number, seed, key, calls):
+    self.channel.send({"kind": "done", "error": None, "digests": [1] * calls})
     timed, function = self.timers[number]
-    timed.go(function, seed, key)
+    timed.go(function, seed, key, calls)
 g._Guest.go = go
 """ + EAGER,
     "patched clock": "import time\ntime.perf_counter = time.monotonic = lambda: 0.0\n"

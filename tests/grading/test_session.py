@@ -525,7 +525,7 @@ def test_timed_calls_run_in_the_student_s_process_and_probes_in_another(processe
     session, ran, names = session_with(processes, source, f"{framework}_softmax", "wrong")
     assert ran.error is None
     clock, told = Clock(session), {}
-    monkeypatch.setattr(speed, "_speed", told.update)
+    monkeypatch.setattr(speed, "_speed", lambda times, together: told.update(times))
     speed.set_runners(clock.open)
     try:
         for name, wrong in ((f"{framework}_softmax", False), ("wrong", True)):

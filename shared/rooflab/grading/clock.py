@@ -29,17 +29,30 @@ class RemoteRunner:
     def __init__(self, clock: Clock, number: int, *, probe: bool) -> None:
         self.clock, self.number, self.probe = clock, number, probe
 
-    def go(self, seed: int, key: int) -> int:
-        """Run it once; returns the digest that the other process says."""
-        told, _ = self.clock.ask({"kind": "go", "timer": self.number, "seed": seed, "key": key}, probe=self.probe)
-        digest = told.get("digest")
-        return digest if type(digest) is int else -1
+    def go(self, seed: int, key: int, calls: int) -> list[int]:
+        """Run it several times; returns the digests that the other process says."""
+        head = {"kind": "go", "timer": self.number, "seed": seed, "key": key, "calls": calls}
+        told, _ = self.clock.ask(head, probe=self.probe)
+        found = told.get("digests")
+        if type(found) is not list or len(found) != calls or any(type(one) is not int for one in found):
+            return [-1] * calls
+        return found
 
     def fetch(self) -> Sequence[Any]:
         """Return what the other process says are the results' bytes, and hold it while they are looked at."""
         _, value = self.clock.ask({"kind": "fetch", "timer": self.number}, probe=self.probe)
         self.clock.session.hold(True)
         return value if type(value) is list else []
+
+    def blocks(self, which: Sequence[Sequence[int]]) -> list[Sequence[Any]]:
+        """Return what it says are parts of the results of each call, and hold it while they are looked at."""
+        told: list[Sequence[Any]] = []
+        for call, blocks in enumerate(which):
+            head = {"kind": "blocks", "timer": self.number, "call": call, "blocks": blocks}
+            _, value = self.clock.ask(head, probe=self.probe)
+            told.append(value if type(value) is list else [])
+        self.clock.session.hold(True)
+        return told
 
 
 class Clock:

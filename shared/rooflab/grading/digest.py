@@ -1,5 +1,10 @@
 """A digest of results on a device: 64 bits that depend on every word of them, at the speed of the memory.
 
+It is a tree: 256 words at a time are chained to two, in 128 chains side by side, which make a block; what comes of all
+blocks is chained again, until so little is left that a cryptographic hash of it costs nothing. (Of a sum, who has
+answered too early would soon find other results, right enough, that have the digest which was told.) So whoever knows
+what has come of each block can look at any one of them alone.
+
 >>> import torch
 >>> x = torch.arange(3.0)
 >>> digest_of([x], 1) == digest_of([x.clone()], 1) != digest_of([x], 2)
@@ -13,40 +18,47 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["chain_kernel", "chained", "digest_of", "folded", "hashed", "words_of"]
+__all__ = ["BLOCK", "FEW", "chain_kernel", "chained", "digest_of", "digests_of", "key_of", "left_of", "words_of"]
 
 _LANES, _STEPS, _UNROLLED = 128, 256, 16  # chains side by side, words of each, and of these at a time
-_BLOCK = _LANES * _STEPS
-_LEFT = 4096  # words, few enough to be read back
+BLOCK = _LANES * _STEPS  # words
+FEW = 1024  # words, which are not chained
 _ONES = 0xFFFFFFFF
 tl: Any = None  # triton.language, once there is something to hash on a GPU
 
 
 def digest_of(tensors: Sequence[Any], key: int) -> int:
-    """Return 64 bits that depend on every word of tensors, on its place and on the key.
-
-    Words are chained, 256 at a time, until so few are left that a cryptographic hash of them costs nothing. (Of a sum,
-    who has answered too early would soon find other results, right enough, that have the digest which was told.)
-    It ends when the device has computed all of it, since what is left is read back.
-    """
-    return folded([hashed(number, tensor, key) for number, tensor in enumerate(tensors)], key)
+    """Return 64 bits that depend on every word of tensors, on its place and on the key; waits for the device."""
+    lefts = [left_of(words_of(tensor), key_of(key, number)) for number, tensor in enumerate(tensors)]
+    return digests_of([lefts], [key])[0]
 
 
-def hashed(number: int, tensor: Any, key: int) -> Any:
-    """Return what is left of one tensor of several, on its device: nobody waits for it yet."""
-    words = words_of(tensor)
-    while words.numel() > _LEFT:
-        words = chained(words, (key + 0x9E3779B9 * number) & 0x7FFFFFFF)
+def key_of(key: int, number: int) -> int:
+    """Return the key of one of several, so that they cannot change places."""
+    return (key + 0x9E3779B9 * number) & 0x7FFFFFFF
+
+
+def left_of(words: Any, key: int) -> Any:
+    """Return what is left of words when they are chained until they are few; nobody waits for the device."""
+    while words.numel() > FEW:
+        words = chained(words, key)
     return words
 
 
-def folded(hashes: Sequence[Any], key: int) -> int:
-    """Return 64 bits of all that is left of tensors; waits for the device."""
-    digest = hashlib.blake2b(key.to_bytes(8, "big"), digest_size=8)
-    for each in hashes:
-        raw = each.cpu().numpy().tobytes()
-        digest.update(len(raw).to_bytes(8, "big") + raw)
-    return int.from_bytes(digest.digest(), "big")
+def digests_of(lefts: Sequence[Sequence[Any]], keys: Sequence[int]) -> list[int]:
+    """Return the digest of each of several calls from what is left of its tensors; waits for the device, once."""
+    import torch
+
+    every = [left for call in lefts for left in call]
+    sizes = iter([left.numel() for left in every])
+    raw, place, digests = torch.cat(every).cpu().numpy().tobytes(), 0, []
+    for call, key in zip(lefts, keys, strict=True):
+        digest = hashlib.blake2b(key.to_bytes(8, "big"), digest_size=8)
+        for size in (4 * next(sizes) for _ in call):
+            digest.update(size.to_bytes(8, "big") + raw[place : place + size])
+            place += size
+        digests.append(int.from_bytes(digest.digest(), "big"))
+    return digests
 
 
 def words_of(tensor: Any) -> Any:
@@ -59,18 +71,24 @@ def words_of(tensor: Any) -> Any:
     return raw.view(torch.int32)
 
 
-def chained(words: Any, key: int) -> Any:
-    """Return two words for each 256 of these, in which all of them are mixed one after another."""
+def chained(words: Any, key: int, first: int = 0) -> Any:
+    """Return two words for each 256 of these, in which all of them are mixed one after another.
+
+    Args:
+        words: of 32 bits, on any device.
+        key: below 2^31.
+        first: the number of the block that the words begin with.
+    """
     import torch
 
-    blocks = -(-words.numel() // _BLOCK)
+    blocks = -(-words.numel() // BLOCK)
     if words.is_cuda:
         made = torch.empty(2 * blocks * _LANES, dtype=torch.int32, device=words.device)
-        chain_kernel()[(blocks,)](words, made, words.numel(), key, _LANES, _STEPS, _UNROLLED)
+        chain_kernel()[(blocks,)](words, made, words.numel(), key, first, _LANES, _STEPS, _UNROLLED)
         return made
-    padded = torch.nn.functional.pad(words.to(torch.int64) & _ONES, (0, blocks * _BLOCK - words.numel()))
+    padded = torch.nn.functional.pad(words.to(torch.int64) & _ONES, (0, blocks * BLOCK - words.numel()))
     rows = padded.reshape(blocks, _STEPS, _LANES)
-    place = torch.arange(blocks * _LANES, dtype=torch.int64).reshape(blocks, _LANES)
+    place = (first * _LANES + torch.arange(blocks * _LANES, dtype=torch.int64)).reshape(blocks, _LANES)
     one = (place * 0x9E3779B9 + key) & _ONES
     other = one ^ 0x5BD1E995
     for step in range(_STEPS):
@@ -93,11 +111,13 @@ def chain_kernel() -> Any:
     import triton.language as tl
 
     # Triton compiles anew for a number that is 1 or that 16 divides: a key would do so in the middle of a timed call.
-    @triton.jit(do_not_specialize=["n", "key"])
-    def chain(words, made, n, key, LANES: tl.constexpr, STEPS: tl.constexpr, UNROLLED: tl.constexpr):  # type: ignore[no-untyped-def]
+    @triton.jit(do_not_specialize=["n", "key", "start"])
+    def chain(  # type: ignore[no-untyped-def]
+        words, made, n, key, start, LANES: tl.constexpr, STEPS: tl.constexpr, UNROLLED: tl.constexpr
+    ):
         block = tl.program_id(0).to(tl.int64)
         lane = tl.arange(0, LANES)
-        one = (((block * LANES + lane) * 0x9E3779B9 + key) & 0xFFFFFFFF).to(tl.uint32)
+        one = ((((start + block) * LANES + lane) * 0x9E3779B9 + key) & 0xFFFFFFFF).to(tl.uint32)
         other = one ^ 0x5BD1E995
         for first in range(0, STEPS, UNROLLED):
             for step in tl.static_range(UNROLLED):  # the loads of these are under way together

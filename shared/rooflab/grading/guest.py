@@ -10,8 +10,9 @@ Requests and their answers, each a message of :class:`rooflab.grading.channel.Ch
     call {target}, (args, kwargs)     -> done {error, printed}, value: (result, changed arguments)
     attribute {target, name}          -> done {error}, value: what it is
     timer {target|probe, recipes, device, framework}  -> done {timer}: something to time (see timed)
-    go {timer, seed, key}             -> done {digest}: one timed call
-    fetch {timer}                     -> done, value: the bytes of its results
+    go {timer, seed, key, calls}      -> done {digests}: timed calls
+    fetch {timer}                     -> done, value: the bytes of the last one's results
+    blocks {timer, call, blocks}      -> done, value: parts of one's results
     device                            -> done {error}: whether its GPU, if it uses one, can still be used
     (meanwhile) callback {number}, args <- reply {error}, value
 
@@ -83,11 +84,13 @@ class _Guest:
         elif kind == "timer":
             self.timer(head)
         elif kind == "go":
-            self.go(int(head["timer"]), int(head["seed"]), int(head["key"]))
+            self.go(int(head["timer"]), int(head["seed"]), int(head["key"]), int(head["calls"]))
         elif kind == "device":
             self.device()
         elif kind == "fetch":
-            self.reply({"error": None}, self.timers[int(head["timer"])][0].fetch())
+            self.told(self.timers[int(head["timer"])][0].fetch)
+        elif kind == "blocks":
+            self.told(self.timers[int(head["timer"])][0].blocks, int(head["call"]), head["blocks"])
 
     def names(self, wanted: list[str]) -> None:
         """Tell what names stand for; one that is too deep or too long to be sent does not cost the others."""
@@ -144,14 +147,23 @@ class _Guest:
         else:
             self.reply({"error": None, "timer": len(self.timers) - 1})
 
-    def go(self, number: int, seed: int, key: int) -> None:
+    def go(self, number: int, seed: int, key: int, calls: int) -> None:
         timed, function = self.timers[number]
         try:
-            digest = timed.go(function, seed, key)
+            digests = timed.go(function, seed, key, calls)
         except BaseException as raised:
             self.channel.send({"kind": "done", "error": describe(raised)})
         else:
-            self.channel.send({"kind": "done", "error": None, "digest": digest})
+            self.channel.send({"kind": "done", "error": None, "digests": digests})
+
+    def told(self, what: Any, *args: Any) -> None:
+        """Reply with parts of results, or with the reason why there are none: another process could not read them."""
+        try:
+            value = what(*args)
+        except BaseException as raised:
+            self.reply({"error": describe(raised)})
+        else:
+            self.reply({"error": None}, value)
 
     def device(self) -> None:
         try:

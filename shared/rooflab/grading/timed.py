@@ -4,17 +4,17 @@ The one who holds the clock, the grader, trusts nothing that runs in the process
 such that whoever answers before the work is done, or does it before the clock starts, cannot give the right answer:
 
 1. `go` brings a seed that nobody knew before. The inputs are drawn from it on the device, inside the timed part.
-2. Data of several times the cache's size are read, so that the inputs come from memory, as those of the ceilings do. A
-   hash of them, mixed with a key that came with the seed, is part of the answer: who leaves this out cannot give it.
-   Meanwhile the host gets ahead of the device, so that it is the device that is timed.
-3. The function is called, and the device has to end all its work. The answer to `go` holds a digest of all bytes of
-   the results, mixed with the key. Lazy results, work in another stream or thread, and results kept from earlier
-   calls all have the wrong digest.
-4. Then the results are fetched, outside of the timed part. The grader draws the same inputs, checks the results, and
-   computes the digest again from what it got.
+2. Data of twice the cache's size are read before the function is called and after it, so that the inputs and the
+   results come from memory, as those of the ceilings do. What was read is part of the answer, mixed with a key that
+   came with the seed: who leaves this out cannot give it.
+3. The device has to end all its work. The answer to `go` holds a digest of all bytes of the results, mixed with the
+   key. Lazy results, and results kept from earlier calls, have the wrong digest.
+4. Then the grader asks for some blocks of the results, drawn by lot, which it compares with the digest and with what
+   is right for the seed. What another stream or thread would have written later is not there.
 
-Drawing, reading and digest take time of their own. A process that has run no code of the student's does the same
-without the function between them; that time is subtracted.
+One `go` makes several such calls, each with inputs of its own: the host gets ahead of the device, and it is the device
+that is timed. What the calls take beside the function is known from a process that has run no code of the student's and
+does the same without a function; it is subtracted.
 
 >>> normal((2, 3), "fp32").elements
 6
@@ -29,12 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from .digest import folded, hashed, words_of
+from .digest import BLOCK, FEW, chained, digests_of, key_of, left_of, words_of
 
 __all__ = [
     "Recipe",
     "Timed",
     "ballast",
+    "call_key",
+    "format_of",
     "integers",
     "normal",
     "plain",
@@ -52,7 +54,7 @@ _DTYPES = {
     "int32": "int32",
     "int64": "int64",
 }
-_CACHES = 16  # sizes of the cache that are read before a call
+_CACHES = 2  # sizes of the cache that are read before and after a call
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Recipe:
         """Return the tensor that a torch generator of the device gives."""
         import torch
 
-        dtype = getattr(torch, _DTYPES[self.dtype])
+        dtype = format_of(self.dtype)
         made = torch.empty(self.shape, dtype=dtype, device=device)
         if self.kind == "normal":
             return made.normal_(generator=generator)
@@ -118,38 +120,78 @@ class Timed:
         self.recipes, self.device, self.framework = list(recipes), device, framework
         self.generator = torch.Generator(device=device)
         self.ballast = ballast(device)
-        self.results: list[Any] = []
+        self.calls: list[list[tuple[Any, Any]]] = []  # of each call and result: its words, what is left of each block
 
-    def go(self, function: Callable[..., Any], seed: int, key: int) -> int:
-        """Draw the inputs, call the function, and return the digest of its results; the clock runs meanwhile."""
+    def go(self, function: Callable[..., Any], seed: int, key: int, calls: int = 1) -> list[int]:
+        """Call the function on inputs drawn from a seed, several times; the clock runs meanwhile.
+
+        Args:
+            function: of arrays.
+            seed: of the first call's inputs; the next has the next.
+            key: of the first call's digest, below 2^31; see :func:`call_key`.
+            calls: how many.
+
+        Returns:
+            the digest of each call, of 64 bits.
+        """
+        import torch
+
+        self.calls, lefts = [], []
+        for call in range(calls):
+            lefts.append(self._call(function, seed + call, call_key(key, call)))
+        if torch.device(self.device).type == "cuda":
+            torch.cuda.synchronize()  # all streams of the device
+        return digests_of(lefts, [call_key(key, call) for call in range(calls)])
+
+    def _call(self, function: Callable[..., Any], seed: int, key: int) -> list[Any]:
+        """Launch one call and what comes before and after it; returns what will be left of all of it."""
         import torch
 
         self.generator.manual_seed(seed)
         inputs = [recipe.draw(self.generator, self.device) for recipe in self.recipes]
-        read = hashed(0, self.ballast, key)
+        lefts = [left_of(self.ballast, key_of(key, 0))]
         if self.framework == "jax":
             import jax
 
             inputs = [jax.dlpack.from_dlpack(one) for one in inputs]
         returned = function(*inputs)
         results = list(returned) if isinstance(returned, tuple | list) else [returned]
-        self.results = [torch.from_dlpack(one) for one in results] if self.framework == "jax" else results
-        hashes = [read, *(hashed(number, one, key) for number, one in enumerate(self.results, 1))]
-        if torch.device(self.device).type == "cuda":
-            torch.cuda.synchronize()  # all streams of the device
-        return folded(hashes, key)
+        if self.framework == "jax":
+            results = [torch.from_dlpack(one) for one in results]
+        lefts.append(left_of(self.ballast, key_of(key, 1)))
+        kept = []
+        for number, result in enumerate(results, 2):
+            words = words_of(result).clone()  # the next call may write to the same memory
+            one = chained(words, key_of(key, number)) if words.numel() > FEW else words
+            lefts.append(left_of(one, key_of(key, number)))
+            kept.append((words, one))
+        self.calls.append(kept)
+        return lefts
 
     def fetch(self) -> list[np.ndarray[Any, Any]]:
-        """Return the results of the last call, each as its bytes."""
-        return [words_of(result).cpu().numpy() for result in self.results]
+        """Return the results of the last call, each as its bytes in words of 32 bits."""
+        return [words.cpu().numpy() for words, _ in self.calls[-1]]
+
+    def blocks(self, call: int, which: Sequence[int]) -> list[np.ndarray[Any, Any]]:
+        """Return of each result of a call what has come of all its blocks, and one of them.
+
+        Args:
+            call: its number in the last `go`.
+            which: the number of the block, for each result.
+        """
+        told = []
+        for (words, chains), block in zip(self.calls[call], which, strict=False):
+            told += [chains.cpu().numpy(), words[block * BLOCK : (block + 1) * BLOCK].cpu().numpy()]
+        return told
+
+
+def call_key(key: int, call: int) -> int:
+    """Return the key of one of the calls of a `go`."""
+    return (key + 0x61C88647 * call) & 0x7FFFFFFF
 
 
 def ballast(device: str) -> Any:
-    """Return words of 16 times a GPU's cache, the same in every process; none on a CPU, which is not timed.
-
-    Twice the size would empty the cache. The rest is for the host's sake: while they are read, some hundreds of
-    microseconds, it launches what follows, and its own pace, which varies far more than the device's, is not timed.
-    """
+    """Return words of twice the size of a GPU's cache, the same in every process; none on a CPU, which is not timed."""
     import torch
 
     words = 0
@@ -161,11 +203,18 @@ def ballast(device: str) -> Any:
     return made.random_(0, 2**31 - 1, generator=generator)
 
 
+def format_of(dtype: str) -> Any:
+    """Return torch's format of a name such as "bf16"."""
+    import torch
+
+    return getattr(torch, _DTYPES[dtype])
+
+
 def results_of(words: Any, shape: tuple[int, ...], dtype: str) -> Any:
     """Return the tensor whose bytes `fetch` gave, or None where they are not those of this shape and format."""
     import torch
 
-    kind = getattr(torch, _DTYPES[dtype])
+    kind = format_of(dtype)
     size = math.prod(shape) * kind.itemsize
     if not isinstance(words, np.ndarray) or words.dtype != np.int32 or words.nbytes != -(-size // 4) * 4:
         return None
@@ -181,7 +230,7 @@ def probe_function(what: dict[str, Any], device: str) -> Callable[..., Any]:
     """
     import torch
 
-    dtype = getattr(torch, _DTYPES[what["dtype"]])
+    dtype = format_of(what["dtype"])
     results = [torch.zeros(tuple(shape), dtype=dtype, device=device) for shape in what["shapes"]]
     if what["kind"] == "copy":
         source = torch.zeros(max(1, int(what["bytes"]) // 8), dtype=torch.float32, device=device)
