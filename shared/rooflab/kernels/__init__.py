@@ -1,0 +1,34 @@
+"""Kernels that are worth using: as fast as the memory or the arithmetic of a chip allows, and short enough to read.
+
+Each of them takes PyTorch's tensors or JAX's arrays, has a gradient, and works under `torch.compile` and in JAX's
+transformations. Without a GPU Triton's interpreter runs them.
+
+>>> import torch
+>>> softmax(torch.zeros(2, 4))
+tensor([[0.2500, 0.2500, 0.2500, 0.2500],
+        [0.2500, 0.2500, 0.2500, 0.2500]])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .launching import prefer_interpreter
+
+if TYPE_CHECKING:
+    from .api import layer_norm, rms_norm, softmax
+
+__all__ = ["layer_norm", "rms_norm", "softmax"]
+
+
+prefer_interpreter()
+
+
+def __getattr__(name: str) -> Any:
+    """Load the kernels when the first of them is asked for: Triton takes a second."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import api
+
+    api.load()
+    return getattr(api, name)

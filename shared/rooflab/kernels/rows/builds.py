@@ -1,0 +1,43 @@
+"""How the kernels over rows are compiled for a chip that is not there: rows of 4,096 in bf16, as of a transformer.
+
+>>> from rooflab.kernels.targets import target
+>>> target("sm90").warp_size * max(_WARPS.values())
+512
+"""
+
+from __future__ import annotations
+
+from rooflab.kernels.compiled import Build
+
+__all__ = ["builds"]
+
+_COLS = 4096
+_ONCE = {"ROWS": 1, "COLS": _COLS}
+_LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
+_WARPS = {"forward": 4, "backward": 8, "loop": 16}
+
+
+def builds() -> dict[str, Build]:
+    """Return each kernel with the types and block sizes of a typical call, by name."""
+    from . import triton_norm as norm
+    from . import triton_softmax as softmax
+
+    types = _types("y x", "rows cols x_step")
+    made = {"softmax": Build(softmax.softmax_kernel, types, _ONCE, _WARPS["forward"])}
+    types = _types("dx y dy", "rows cols dy_step")
+    made["softmax_backward"] = Build(softmax.softmax_backward_kernel, types, _ONCE, _WARPS["backward"])
+    for name, centred in (("rms_norm", False), ("layer_norm", True)):
+        kind = {"CENTRED": centred, "BIAS": centred}
+        types = _types("y x w b", "rows cols x_step", "mean rstd") | {"eps": "fp32"}
+        made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind}, _WARPS["forward"])
+        types = _types("dx dy x w", "rows cols dy_step x_step", "dw_parts db_parts mean rstd")
+        made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind}, _WARPS["loop"])
+    types = {"out": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}
+    made["add_partial_sums"] = Build(norm.add_partial_sums_kernel, types, {"PARTS": 32, "COLS": 32})
+    return made
+
+
+def _types(arrays: str, numbers: str, exact: str = "") -> dict[str, str]:
+    """Types of arguments: arrays in bf16, whole numbers, arrays in fp32."""
+    kinds = {"*bf16": arrays, "i32": numbers, "*fp32": exact}
+    return {name: kind for kind, names in kinds.items() for name in names.split()}
