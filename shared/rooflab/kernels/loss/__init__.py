@@ -1,0 +1,1 @@
+"""Losses over large vocabularies without the logits in memory."""
