@@ -36,14 +36,14 @@ def padded_empty(rows: int, cols: int, dtype: torch.dtype, device: torch.device)
     return torch.empty(rows, -(-cols // unit) * unit, dtype=dtype, device=device)[:, :cols]
 
 
-def as_stored(x: torch.Tensor, *, transposed_only: bool = False) -> tuple[torch.Tensor, bool]:
-    """Return a matrix as it lies in memory, rows side by side, and whether that is its transpose.
+def as_stored(x: torch.Tensor, *, only: bool | None = None) -> tuple[torch.Tensor, bool]:
+    """Return a matrix as it lies in memory, elements of a row side by side, and whether that is its transpose.
 
     Args:
         x: of two dimensions.
-        transposed_only: fp8 products read both operands along K alone: copy if need be, so that x is stored so.
+        only: the one answer that will do, if so: products of fp8 read both operands along K.
     """
-    ways = ((x.t(), True),) if transposed_only else ((x, False), (x.t(), True))
+    ways = [(stored, way) for stored, way in ((x, False), (x.t(), True)) if only in (None, way)]
     for stored, transposed in ways:
         if _fits(stored):
             return stored, transposed

@@ -27,7 +27,8 @@ def _tiling(
 
 
 # Kind of product -> tilings, each with its rate in the long run relative to the first one's. The kinds are the bits of
-# an element; "plain" stands for chips without a copy engine for tiles, "blocks" for fp8 with a scale for each block.
+# an element; "exact" adds up 128 terms of fp8 at a time in registers, "blocks" gives each such sum a scale, and "plain"
+# stands for chips without a copy engine for tiles.
 # The larger a tile, the fewer bytes of shared memory the matrix units read for a product, up to 128 x 256. Two
 # programs of half that size take turns: one multiplies while the other stores.
 TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
@@ -42,14 +43,25 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
     "8": (
         (_tiling(128, 256, 128, 8, 4, 2), 1.0),
         (_tiling(128, 256, 128, 4, 3, specialize=True), 1.0),
+        (_tiling(128, 256, 128, 8, 3, 2), 0.98),
         (_tiling(128, 128, 128, 4, 3, 2, 2), 0.9),
         (_tiling(64, 128, 128, 4, 3, 1, 2), 0.7),
     ),
-    "blocks": ((_tiling(128, 128, 128, 8, 4), 1.0), (_tiling(64, 128, 128, 4, 3, 1, 2), 0.9)),
+    "8 exact": (
+        (_tiling(128, 128, 128, 4, 4, specialize=True), 1.0),
+        (_tiling(128, 128, 128, 8, 4, 2), 0.9),
+        (_tiling(64, 128, 128, 4, 3, 1, 2), 0.9),
+    ),
+    "blocks": (
+        (_tiling(128, 128, 128, 4, 4, specialize=True), 1.0),
+        (_tiling(128, 128, 128, 8, 4), 0.9),
+        (_tiling(64, 128, 128, 4, 3, 1, 2), 0.9),
+    ),
     "32": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
     "16 plain": ((_tiling(128, 128, 32, 8, 3), 1.0), (_tiling(64, 64, 32, 4, 3, 1, 2), 0.6)),
     "8 plain": ((_tiling(128, 128, 64, 8, 3), 1.0),),
-    "blocks plain": ((_tiling(64, 128, 128, 8, 2), 1.0),),
+    "8 exact plain": ((_tiling(128, 128, 64, 8, 3), 1.0),),
+    "blocks plain": ((_tiling(64, 64, 128, 8, 2), 1.0),),
     "32 plain": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
 }
 # Interpreted, a program costs the same whatever its size; small tiles let small matrices have edges.
