@@ -41,8 +41,11 @@ def multiply(
     many, engine = processors(c.device)
     flags = {"A_TRANSPOSED": a_transposed, "B_TRANSPOSED": b_transposed, "SPLITS": splits, "PRECISION": "ieee"}
 
+    # Sums in fp32, twice as wide as the operands, are stored in twice as many parts.
+    wide = max(1, (c.itemsize if splits == 1 else 4) // a.itemsize)
+
     def run(choice: Mapping[str, Any]) -> None:
-        tiling = dict(choice)
+        tiling = dict(choice) | {"PARTS": choice["PARTS"] * wide}
         height = -(-m // tiling["TILE_M"]) * tiling["TILE_M"]
         into = c if splits == 1 else padded_empty(splits * height, n, torch.float32, c.device)
         grid = (min(count_tiles(m, n, tiling) * splits, many * tiling["PER_SM"]),)
@@ -64,16 +67,17 @@ def multiply(
         if splits > 1:
             _add_splits(c, into, splits, add)
 
-    run(tiling or _chosen(m, n, k, a, run, many, engine=engine, tune=not add))
-
-
-def _chosen(m: int, n: int, k: int, a: torch.Tensor, run: Any, many: int, *, engine: bool, tune: bool) -> Any:
-    if a.device.type == "cpu":
-        return INTERPRETED
-    bits = str(a.itemsize * 8)
-    candidates = tilings(m, n, k, bits if engine else f"{bits} plain", many)
-    # What adds to C cannot be tried out.
-    return choose(f"matmul_{bits}", (m, n, k), candidates if tune else candidates[:1], run, a.device)
+    if tiling is None:
+        kind = str(a.itemsize * 8) + ("" if engine else " plain")
+        candidates = [INTERPRETED]
+        if c.is_cuda:
+            # A group of warps stores its half of a tile in one part, and does not add: not for sums in fp32.
+            every = tilings(m * splits, n, k, kind, many)
+            candidates = [each for each in every if not (each["SPECIALIZE"] and (add or wide > 1))]
+        # What adds to C cannot be tried out.
+        name = f"matmul_{kind[:2]}" + ("_wide" if wide > 1 else "")
+        tiling = choose(name, (m * splits, n, k), candidates[:1] if add else candidates, run, c.device)
+    run(tiling)
 
 
 def _add_splits(c: torch.Tensor, parts: torch.Tensor, splits: int, add: bool) -> None:
