@@ -11,8 +11,8 @@ bits, and 100 MB is all there is room for beside the gradients. Two schemes stay
   8 T V d FLOPs, 3.7 ms if nothing else ever took time; and each block is exponentiated once for dx and once for dW.
 * logits of some tokens at a time, as in torch, turned into their gradient where they are. 6 T V d FLOPs, and the logits
   are moved five times (written, read and written by the softmax, read by two products), of which two take time of their
-  own: 1.65 GB, 0.4 ms at 4.2 TB/s. dW is added to once per chunk of tokens: 2 V d of fp32, by the copy engine during the
-  next product. Together 3.2 ms and what the products fall short of 690 TFLOP/s.
+  own: 1.65 GB, 0.4 ms at 4.2 TB/s. dW is added to once per chunk of tokens: 2 V d of fp32, by the copy engine beside
+  the next product. Together 3.2 ms and what the products fall short of 690 TFLOP/s.
 
 The second is faster for every d up to where a chunk would be too small for the matrix units, so that is what is done,
 with chunks as large as memory allows: fewer, larger products, and dW is read and written less often.

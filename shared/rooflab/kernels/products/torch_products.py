@@ -40,7 +40,6 @@ def multiply(
     (a, a_transposed), (b, b_transposed) = as_stored(a), as_stored(b)
     many, engine = processors(c.device)
     flags = {"A_TRANSPOSED": a_transposed, "B_TRANSPOSED": b_transposed, "SPLITS": splits, "PRECISION": "ieee"}
-
     # Sums in fp32, twice as wide as the operands, are stored in twice as many parts.
     wide = max(1, (c.itemsize if splits == 1 else 4) // a.itemsize)
 

@@ -87,9 +87,7 @@ def _(
     return a.new_empty(a.shape[0], b.shape[1], dtype=dtype)
 
 
-def _check(
-    a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor, dtype: torch.dtype
-) -> str:
+def _check(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor, dtype: torch.dtype) -> str:
     together(_NAME, a=a, b=b, a_scale=a_scale, b_scale=b_scale)
     if a.dtype != torch.float8_e4m3fn or b.dtype != torch.float8_e4m3fn:
         refuse(_NAME, f"expected matrices in float8_e4m3fn; found {a.dtype} and {b.dtype}: quantize them first.")

@@ -53,7 +53,7 @@ def store_parts(c, m, n, acc, PARTS: tl.constexpr, ADD: tl.constexpr):
     """Store a tile of sums in parts of its columns, or add it to what is there."""
     if PARTS == 1:
         if ADD == "engine":
-            # The copy engine adds, in the cache. No other program adds to these elements: one result, whatever the order.
+            # The copy engine adds, in the cache. No other program adds to these elements: there is only one order.
             c.atomic_add([m, n], acc.to(c.dtype))
         else:
             c.store([m, n], ((c.load([m, n]).to(tl.float32) + acc) if ADD == "program" else acc).to(c.dtype))
@@ -119,6 +119,8 @@ def add_splits_kernel(
     inside = col < N
     to = c + row * c_step + col
     total = tl.load(to, mask=inside, other=0.0).to(tl.float32) if ADD else tl.zeros((BLOCK,), tl.float32)
-    for split in tl.static_range(SPLITS):
-        total += tl.load(parts + split * slab + row * step + col, mask=inside, other=0.0)
+    at = row * step + col
+    for _ in tl.static_range(SPLITS):
+        total += tl.load(parts + at, mask=inside, other=0.0)
+        at += slab
     tl.store(to, total.to(c.dtype.element_ty), mask=inside)
