@@ -22,7 +22,8 @@ told = {}
 for name, build in every_build().items():
     for chip in TARGETS:
         made = compile_for(build, chip)
-        told[f"{name} {chip}"] = [made.registers, made.spill_bytes, made.shared_bytes, made.resident(), dict(made.matrix)]
+        used = [made.registers, made.spill_bytes, made.shared_bytes, made.resident(), dict(made.matrix)]
+        told[f"{name} {chip}"] = used
 print(json.dumps(told))
 """
 ROOM = {"sm80": (255, 163), "sm90": (255, 227), "sm100": (255, 227), "gfx942": (512, 64)}
