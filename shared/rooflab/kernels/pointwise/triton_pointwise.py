@@ -3,8 +3,8 @@
     gelu(x) = x P(x)            with the normal distribution function P, or S(2 sqrt(2/pi) (x + 0.044715 x^3)) for it
     swiglu(g, u) = g S(g) u     with S(z) = 1 / (1 + exp(-z))
 
-Forward reads and writes each element once, s n bytes for each array. In the time of 4 bytes of traffic, which is what an
-element of GELU moves in bf16, an H200 issues about 30 instructions for it, and a library's erf alone takes most of
+Forward reads and writes each element once, s n bytes for each array. In the time of 4 bytes of traffic, which is what
+an element of GELU moves in bf16, an H200 issues about 30 instructions for it, and a library's erf alone takes most of
 them. So P comes from an exponential, a reciprocal and a polynomial (Abramowitz and Stegun 1964, formula 7.1.26, whose
 error is below 1.5e-7); the same exponential is the density that the gradient needs.
 

@@ -26,11 +26,14 @@ def builds() -> dict[str, Build]:
     made = {"softmax": Build(softmax.softmax_kernel, types, _ONCE, _WARPS["forward"])}
     types = types_of("dx y dy", "rows cols dy_step")
     made["softmax_backward"] = Build(softmax.softmax_backward_kernel, types, _ONCE, _WARPS["backward"])
-    for name, centred in (("rms_norm", False), ("layer_norm", True)):
-        kind = {"CENTRED": centred, "BIAS": centred}
-        types = types_of("y x w b", "rows cols x_step", "mean rstd") | {"eps": "fp32"}
+    for name, centred, fused in (
+        ("rms_norm", False, False), ("layer_norm", True, False), ("add_rms_norm", False, True),
+        ("add_layer_norm", True, True),
+    ):  # fmt: skip
+        kind = {"RESIDUAL": fused, "CENTRED": centred, "BIAS": centred}
+        types = types_of("y h x r w b", "rows cols x_step r_step", "mean rstd") | {"eps": "fp32"}
         made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind}, _WARPS["forward"])
-        types = types_of("dx dy x w", "rows cols dy_step x_step", "dw_parts db_parts mean rstd")
+        types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
         made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind}, _WARPS["loop"])
     types = {"out": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}
     made["add_partial_sums"] = Build(norm.add_partial_sums_kernel, types, {"PARTS": 32, "COLS": 32})
