@@ -143,6 +143,8 @@ def test_a_residual_is_added_in_the_same_pass(kind, used, dtype):
     assert torch.equal(h, given[0] + given[1])
     near(y, right, length=40)
     near(h, total, length=1)
+    alone = {"rms": kernels.rms_norm, "layer": kernels.layer_norm}[kind](h, *parameters)
+    assert torch.equal(y, alone), "what is normalized is the sum as it is kept"
     leaves = [each.clone().requires_grad_() for each in (*given, *parameters)]
     exact = [each.double().requires_grad_() for each in (*given, *parameters)]
     ours, theirs = pick(*mine(*leaves)), pick(*reference(*exact))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..demands import as_rows, floats, refuse, together
 from ..launching import launch
@@ -21,7 +22,6 @@ from .triton_norm import add_partial_sums_kernel, norm_backward_kernel, norm_ker
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
 _SUMS = {"PARTS": 32, "COLS": 32, "num_warps": 4}
-Tensor = torch.Tensor
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
