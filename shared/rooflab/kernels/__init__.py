@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from .launching import prefer_interpreter
 
 if TYPE_CHECKING:
-    from .api import layer_norm, rms_norm, softmax
+    from .api import add_layer_norm, add_rms_norm, gelu, layer_norm, rms_norm, softmax, swiglu
 
-__all__ = ["layer_norm", "rms_norm", "softmax"]
+__all__ = ["add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "rms_norm", "softmax", "swiglu"]
 
 
 prefer_interpreter()

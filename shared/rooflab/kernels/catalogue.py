@@ -12,7 +12,7 @@ from .compiled import Build
 
 __all__ = ["FAMILIES", "every_build", "find_build"]
 
-FAMILIES = ("rows",)
+FAMILIES = ("rows", "pointwise")
 
 
 def every_build() -> dict[str, Build]:

@@ -6,10 +6,13 @@ with rstd = 1 / sqrt(variance + eps), or 1 / sqrt(mean of squares + eps). With n
 
     dx = rstd (g - n mean(n g) [- mean(g)]),       dw = sum over rows of dy n,       db = sum over rows of dy.
 
-Forward moves the least, s n read and s n written for n elements of s bytes; backward reads x and dy and writes dx. The
-sums over rows are its difficulty: atomic additions would come in another order each time, and so give other last bits.
-Here some programs stay on the chip and take rows in turn. Each adds up what it sees in registers and writes one partial
-sum for each column; a second, small kernel adds these up, always in the same order.
+Forward moves the least, s n read and s n written for n elements of s bytes; backward reads x and dy and writes dx.
+With a residual r, x is x + r, which is written too: the addition costs what it moves, and no pass of its own; backward
+the gradient of that sum is read and added.
+
+The sums over rows are the difficulty: atomic additions would come in another order each time, and so give other last
+bits. Here some programs stay on the chip and take rows in turn. Each adds up what it sees in registers and writes one
+partial sum for each column; a second, small kernel adds these up, always in the same order.
 
 >>> norm_kernel.__name__, norm_backward_kernel.__name__, add_partial_sums_kernel.__name__
 ('norm_kernel', 'norm_backward_kernel', 'add_partial_sums_kernel')
@@ -25,30 +28,35 @@ __all__ = ["add_partial_sums_kernel", "norm_backward_kernel", "norm_kernel"]
 
 @triton.jit
 def norm_kernel(  # type: ignore[no-untyped-def]
-    y, x, w, b, mean, rstd, rows, cols, x_step, eps,
-    CENTRED: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    y, h, x, r, w, b, mean, rstd, rows, cols, x_step, r_step, eps,
+    RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     """Normalize rows of x, `x_step` elements apart; keep what the backward pass needs of each row."""
-    r = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    i = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     c = tl.arange(0, COLS)[None, :]
-    inside = (r < rows) & (c < cols)
-    v = tl.load(x + r * x_step + c, mask=inside, other=0.0).to(tl.float32)
+    inside = (i < rows) & (c < cols)
+    v = tl.load(x + i * x_step + c, mask=inside, other=0.0).to(tl.float32)
+    if RESIDUAL:
+        v += tl.load(r + i * r_step + c, mask=inside, other=0.0).to(tl.float32)
+        tl.store(h + i * cols + c, v, mask=inside)
+        v = v.to(h.dtype.element_ty).to(tl.float32)  # what is normalized is what is kept
     if CENTRED:
         m = tl.sum(v, 1, keep_dims=True) / cols
-        tl.store(mean + r, m, mask=r < rows)
+        tl.store(mean + i, m, mask=i < rows)
         v = tl.where(c < cols, v - m, 0.0)  # what is outside of the row must not enter its variance
     s = tl.rsqrt(tl.sum(v * v, 1, keep_dims=True) / cols + eps)
-    tl.store(rstd + r, s, mask=r < rows)
+    tl.store(rstd + i, s, mask=i < rows)
     v *= s * tl.load(w + c, mask=c < cols, other=0.0).to(tl.float32)
     if BIAS:
         v += tl.load(b + c, mask=c < cols, other=0.0).to(tl.float32)
-    tl.store(y + r * cols + c, v, mask=inside)
+    tl.store(y + i * cols + c, v, mask=inside)
 
 
 @triton.jit
 def norm_backward_kernel(  # type: ignore[no-untyped-def]
-    dx, dw_parts, db_parts, dy, x, w, mean, rstd, rows, cols, dy_step, x_step,
-    CENTRED: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
+    dx, dw_parts, db_parts, dy, dh, x, w, mean, rstd, rows, cols, dy_step, dh_step, x_step,
+    RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """The gradient with regard to x, and each program's part of those with regard to w and b."""
     c = tl.arange(0, COLS)
@@ -72,7 +80,10 @@ def norm_backward_kernel(  # type: ignore[no-untyped-def]
         d = g - n * (tl.sum(n * g, 1, keep_dims=True) / cols)
         if CENTRED:
             d -= tl.sum(g, 1, keep_dims=True) / cols
-        tl.store(dx + r * cols + c[None, :], d * s, mask=inside)
+        d *= s
+        if RESIDUAL:  # what comes along the residual stream
+            d += tl.load(dh + r * dh_step + c[None, :], mask=inside, other=0.0).to(tl.float32)
+        tl.store(dx + r * cols + c[None, :], d, mask=inside)
     place = tl.program_id(0).to(tl.int64) * cols + c
     tl.store(dw_parts + place, dw, mask=known)
     if BIAS:
