@@ -61,6 +61,7 @@ def loss_and_gradients(
         wants_dx: whether the gradient with regard to x is.
         wants_dw: the same, to the weight.
     """
+    together(_NAME, x=x, weight=weight, target=target)
     _check(x, weight, target)
     (tokens, d), words = x.shape, weight.shape[0]
     dx, dw = _gradients(x, weight, wants_dx, wants_dw)
@@ -187,7 +188,6 @@ def _without_terms(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, 
 
 def _check(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> None:
     floats(_NAME, x=x, weight=weight)
-    together(_NAME, x=x, weight=weight, target=target)
     if x.ndim != 2 or weight.ndim != 2 or x.shape[1] != weight.shape[1] or target.shape != x.shape[:1]:
         found = f"{list(x.shape)}, {list(weight.shape)} and {list(target.shape)}"
         refuse(_NAME, f"expected x [..., d], a weight [V, d] and a target [...]; found {found}.")

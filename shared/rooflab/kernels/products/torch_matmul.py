@@ -44,6 +44,7 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         a: of shape [M, K].
         b: of shape [K, N].
     """
+    together("matmul", a=a, b=b)
     _check(a, b)
     (m, k), n = a.shape, b.shape[1]
     if not m * n * k:
@@ -74,7 +75,6 @@ product.register_autograd(_gradient, setup_context=_save)
 
 def _check(a: torch.Tensor, b: torch.Tensor) -> None:
     floats("matmul", a=a, b=b)
-    together("matmul", a=a, b=b)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         refuse("matmul", f"expected matrices [M, K] and [K, N]; found {list(a.shape)} and {list(b.shape)}.")
     if a.dtype != b.dtype:

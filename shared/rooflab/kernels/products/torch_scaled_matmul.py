@@ -70,6 +70,7 @@ def scaled_product(
         dtype: of the result.
         exact: whether sums of 128 terms are added up in fp32; block scales always are.
     """
+    together(_NAME, a=a, b=b, a_scale=a_scale, b_scale=b_scale)
     kind = _check(a, b, a_scale, b_scale, dtype)
     (m, k), n = a.shape, b.shape[1]
     if not m * n * k:
@@ -88,7 +89,6 @@ def _(
 
 
 def _check(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor, dtype: torch.dtype) -> str:
-    together(_NAME, a=a, b=b, a_scale=a_scale, b_scale=b_scale)
     if a.dtype != torch.float8_e4m3fn or b.dtype != torch.float8_e4m3fn:
         refuse(_NAME, f"expected matrices in float8_e4m3fn; found {a.dtype} and {b.dtype}: quantize them first.")
     if a_scale.dtype != torch.float32 or b_scale.dtype != torch.float32:
