@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, Any
 from .launching import prefer_interpreter
 
 if TYPE_CHECKING:
-    from .api import add_layer_norm, add_rms_norm, gelu, layer_norm, rms_norm, softmax, swiglu
+    from .api import (
+        add_layer_norm, add_rms_norm, gelu, layer_norm, linear_cross_entropy, matmul, rms_norm, scaled_matmul, softmax,
+        swiglu,
+    )  # fmt: skip
 
-__all__ = ["add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "rms_norm", "softmax", "swiglu"]
+__all__ = [
+    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "linear_cross_entropy", "matmul", "rms_norm",
+    "scaled_matmul", "softmax", "swiglu",
+]  # fmt: skip
 
 
 prefer_interpreter()

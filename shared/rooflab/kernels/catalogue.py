@@ -12,7 +12,7 @@ from .compiled import Build
 
 __all__ = ["FAMILIES", "every_build", "find_build"]
 
-FAMILIES = ("rows", "pointwise")
+FAMILIES = ("rows", "pointwise", "products", "loss")
 
 
 def every_build() -> dict[str, Build]:

@@ -18,7 +18,7 @@ from ..products.operands import as_stored, padded_empty
 from ..products.torch_products import multiply
 from .triton_linear_cross_entropy import scale_kernel, softmax_gradient_kernel
 
-__all__ = ["chunk_tokens", "linear_cross_entropy", "loss_and_gradients", "scaled"]
+__all__ = ["chunk_tokens", "linear_cross_entropy", "loss_and_gradients", "scaled", "softmax_blocks"]
 
 _NAME = "linear_cross_entropy"
 _CHUNK_BYTES = 100 * 2**20  # of logits at a time: three such products fill any GPU, and 300 MiB hold all at d = 768
@@ -102,16 +102,19 @@ def _splits(tokens: int, d: int, words: int, device: torch.device) -> int:
     return max(1, min(torch.cuda.get_device_properties(device).multi_processor_count // tiles, words // 1024, 8))
 
 
+def softmax_blocks(words: int) -> tuple[int, int, int]:
+    """Return block size, warps and stages of the softmax over rows of so many words."""
+    return (8192, 16, 2) if words > 4096 else (1024, 4, 2)
+
+
 def _softmax_gradient(
     losses: torch.Tensor, z: torch.Tensor, target: torch.Tensor, ignore_index: int, *, gradient: bool
 ) -> None:
     tokens, words = z.shape
-    block, warps = (8192, 16) if words > 4096 else (1024, 4)
-    if z.device.type == "cpu":
-        block = 64
+    block, warps, stages = softmax_blocks(words) if z.is_cuda else (64, 1, 1)
     launch(
         softmax_gradient_kernel, (tokens,), losses, z, target, words, z.stride(0), ignore_index, BLOCK=block,
-        GRADIENT=gradient, STAGES=2, num_warps=warps, num_stages=2,
+        GRADIENT=gradient, STAGES=stages, num_warps=warps, num_stages=stages,
     )  # fmt: skip
 
 

@@ -5,6 +5,9 @@
 >>> best = tilings(4096, 4096, 4096, "16", 132)[0]
 >>> best["TILE_M"], best["TILE_N"], best["STAGES"]
 (128, 256, 4)
+>>> best = tilings(4096, 4096, 1000, "16", 132)[0]          # short sums: storing counts, and has to overlap
+>>> best["TILE_M"], best["TILE_N"], best["PER_SM"]
+(128, 128, 2)
 """
 
 from __future__ import annotations
@@ -64,6 +67,8 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
     "blocks plain": ((_tiling(64, 64, 128, 8, 2), 1.0),),
     "32 plain": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
 }
+# As long as so many terms of its sums takes the end of a tile, unless another program multiplies meanwhile.
+_STORING = 100
 # Interpreted, a program costs the same whatever its size; small tiles let small matrices have edges.
 INTERPRETED = _tiling(32, 32, 32, 4, 2, 2, group=2)
 
@@ -81,8 +86,8 @@ def count_tiles(m: int, n: int, tiling: Tiling) -> int:
 def tilings(m: int, n: int, k: int, kind: str, processors: int) -> list[Tiling]:
     """Return ways to cut up a product, the one first that is expected to take the least time.
 
-    The expected rate is the part of the tiles that lies within C, times the part of the time that the
-    multiprocessors are busy, times the tiling's rate in the long run.
+    The expected rate is the part of the tiles that lies within C, times the part of the time that the multiprocessors
+    are busy, times the part of it in which a program multiplies, times the tiling's rate in the long run.
 
     Args:
         m: rows of C.
@@ -96,7 +101,8 @@ def tilings(m: int, n: int, k: int, kind: str, processors: int) -> list[Tiling]:
         tiling, rate = pair
         tiles = count_tiles(m, n, tiling)
         within = m * n / (tiles * tiling["TILE_M"] * tiling["TILE_N"])
-        return within * busy(tiles, processors * tiling["PER_SM"]) * rate
+        storing = _STORING if tiling["PER_SM"] == 1 else 0
+        return within * busy(tiles, processors * tiling["PER_SM"]) * k / (k + storing) * rate
 
     return [tiling for tiling, _ in sorted(TILINGS[kind], key=expected, reverse=True)]
 

@@ -71,11 +71,11 @@ def multiply(
         candidates = [INTERPRETED]
         if c.is_cuda:
             # A group of warps stores its half of a tile in one part, and does not add: not for sums in fp32.
-            every = tilings(m * splits, n, k, kind, many)
+            every = tilings(m * splits, n, k // splits, kind, many)
             candidates = [each for each in every if not (each["SPECIALIZE"] and (add or wide > 1))]
         # What adds to C cannot be tried out.
         name = f"matmul_{kind[:2]}" + ("_wide" if wide > 1 else "")
-        tiling = choose(name, (m * splits, n, k), candidates[:1] if add else candidates, run, c.device)
+        tiling = choose(name, (m * splits, n, k // splits), candidates[:1] if add else candidates, run, c.device)
     run(tiling)
 
 

@@ -28,10 +28,10 @@ _BLOCK = 128
 
 def scaled_matmul(
     a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor, *,
-    dtype: torch.dtype = torch.bfloat16, exact: bool = True,
+    dtype: torch.dtype | None = None, exact: bool = True,
 ) -> torch.Tensor:  # fmt: skip
     """Return the product of fp8 matrices with scales; see :func:`rooflab.kernels.scaled_matmul`."""
-    return scaled_product(a, b, a_scale, b_scale, dtype, exact)
+    return scaled_product(a, b, a_scale, b_scale, dtype or torch.bfloat16, exact)
 
 
 def scaling(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor) -> str:
