@@ -1,9 +1,10 @@
-"""Cross-entropy of a linear layer against float64, in chunks of tokens; and that no more memory is used than it says."""
+"""Cross-entropy of a linear layer against float64, in chunks of tokens that leave no room for all logits."""
 
 import pytest
 
 from rooflab import kernels
 from rooflab.counters import count
+from rooflab.kernels.loss import chunk_tokens
 from rooflab.kernels.loss import torch_linear_cross_entropy as loss
 
 from .agreement import DEVICE, SHORT, near, random, torch
@@ -151,7 +152,7 @@ def test_a_loss_alone_takes_one_product():
 @interpreted
 @pytest.mark.parametrize("shape", [(40, 70, 16), (33, 130, 24)], ids=str)
 def test_kernels_have_no_fault_and_logits_move_five_times(shape):
-    tokens, words, d = shape
+    tokens, words, _d = shape
     x, weight, target = inputs(*shape, torch.bfloat16)
     leaves = [x.requires_grad_(), weight.requires_grad_()]
     y = []
@@ -181,9 +182,8 @@ def test_the_logits_are_never_all_there(monkeypatch):
 
 
 @pytest.mark.parametrize(("words", "d"), [(50_304, 768), (50_304, 4096), (256_000, 2048), (1000, 64)])
-def test_a_chunk_takes_no_more_than_it_may(monkeypatch, words, d):
-    monkeypatch.undo()
-    tokens = loss.chunk_tokens(words, d, 2)
+def test_a_chunk_takes_no_more_than_it_may(words, d):
+    tokens = chunk_tokens(words, d, 2)
     assert tokens % 128 == 0
     assert 2 * tokens * words <= max(100 * 2**20, words * d) or tokens == 128
     if (words, d) == (50_304, 768):
@@ -232,16 +232,16 @@ def test_it_stands_in_a_compiled_graph():
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        (dict(x=torch.zeros(3, 5)), ValueError, r"found \[3, 5\], \[6, 4\] and \[3\]"),
-        (dict(target=torch.zeros(2).long()), ValueError, "a target for each row of x"),
-        (dict(target=torch.zeros(3)), ValueError, "expected targets of int64; found torch.float32"),
-        (dict(x=torch.zeros(3, 4).half()), ValueError, "x and the weight in one format"),
-        (dict(weight=torch.zeros(6, 4).double()), TypeError, "weight is float64"),
-        (dict(reduction="none"), ValueError, "expected reduction 'mean' or 'sum'; found 'none'"),
+        ({"x": torch.zeros(3, 5)}, ValueError, r"found \[3, 5\], \[6, 4\] and \[3\]"),
+        ({"target": torch.zeros(2).long()}, ValueError, "a target for each row of x"),
+        ({"target": torch.zeros(3)}, ValueError, "expected targets of int64; found torch.float32"),
+        ({"x": torch.zeros(3, 4).half()}, ValueError, "x and the weight in one format"),
+        ({"weight": torch.zeros(6, 4).double()}, TypeError, "weight is float64"),
+        ({"reduction": "none"}, ValueError, "expected reduction 'mean' or 'sum'; found 'none'"),
     ],
     ids=str,
 )
 def test_what_cannot_be_taken_is_refused_in_a_sentence(change, error, says):
-    given = dict(x=torch.zeros(3, 4), weight=torch.zeros(6, 4), target=torch.zeros(3).long())
+    given = {"x": torch.zeros(3, 4), "weight": torch.zeros(6, 4), "target": torch.zeros(3).long()}
     with pytest.raises(error, match=says):
         kernels.linear_cross_entropy(**(given | change))

@@ -4,7 +4,7 @@ import pytest
 
 from rooflab import costs, kernels
 from rooflab.counters import count
-from rooflab.kernels.products import operands, tiles, triton_matmul
+from rooflab.kernels.products import tiles, torch_operands, triton_matmul
 from rooflab.kernels.products.torch_matmul import product
 from rooflab.kernels.products.torch_products import multiply
 
@@ -50,14 +50,14 @@ def test_operands_of_any_strides(of_a, of_b):
 def test_only_what_the_copy_engine_cannot_follow_is_copied(columns):
     x = random(48, columns, dtype=torch.bfloat16)
     for given, transposed in ((x, False), (x.t(), True)):
-        stored, found = operands.as_stored(given)
+        stored, found = torch_operands.as_stored(given)
         assert (stored.data_ptr() == x.data_ptr()) == (columns % 8 == 0)
         assert torch.equal(stored.t() if found else stored, given)
         assert stored.stride(0) % 8 == 0
         if columns % 8 == 0:
             assert found == transposed
     offset = random(48, 65, dtype=torch.bfloat16).flatten()[1:-64].view(47, 64 + 1)[:, :64]
-    assert operands.as_stored(offset)[0].data_ptr() % 16 == 0
+    assert torch_operands.as_stored(offset)[0].data_ptr() % 16 == 0
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
@@ -99,7 +99,7 @@ def test_dimensions_before_the_last_two_are_rows():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_into_wider_sums_by_ranges_of_k(dtype, add, splits):
     a, b = random(70, 200, dtype=dtype), random(200, 50, dtype=dtype, seed=1)
-    c = operands.padded_empty(70, 50, torch.float32, a.device)
+    c = torch_operands.padded_empty(70, 50, torch.float32, a.device)
     c.copy_(random(70, 50, seed=2))
     wanted = right(a, b) + (c.double() if add else 0)
     multiply(c, a, b, add=add, splits=splits)
@@ -121,7 +121,7 @@ def test_what_is_beside_the_result_is_left_alone():
 @pytest.mark.parametrize(("m", "n", "k"), [(70, 50, 100), (64, 64, 64), (5, 130, 33)])
 def test_every_tiling_computes_the_same(m, n, k, parts, splits):
     a, b = random(m, k, dtype=torch.bfloat16), random(k, n, dtype=torch.bfloat16, seed=1)
-    c = operands.padded_empty(m, n, torch.bfloat16, a.device)
+    c = torch_operands.padded_empty(m, n, torch.bfloat16, a.device)
     tiling = {**tiles.INTERPRETED, "TILE_N": 64, "TILE_K": 16, "PARTS": parts, "GROUP": 3}
     found = count(lambda: multiply(c, a, b, splits=splits, tiling=tiling), world="triton")
     near(c, right(a, b), length=k)

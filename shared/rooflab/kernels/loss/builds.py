@@ -16,7 +16,7 @@ WORDS = 50_304
 def builds() -> dict[str, Build]:
     """Return each kernel with the types and block sizes of a typical call, by name."""
     from . import triton_linear_cross_entropy as kernels
-    from .torch_linear_cross_entropy import softmax_blocks
+    from .chunks import softmax_blocks
 
     types = {"losses": "*fp32", "z": "*bf16", "targets": "*i64"} | dict.fromkeys(("V", "z_step", "ignored"), "i32")
     block, warps, stages = softmax_blocks(WORDS)

@@ -14,15 +14,14 @@ import torch
 
 from ..demands import floats, refuse, together
 from ..launching import launch
-from ..products.operands import as_stored, padded_empty
+from ..products.torch_operands import as_stored, padded_empty
 from ..products.torch_products import multiply
+from .chunks import chunk_tokens, softmax_blocks
 from .triton_linear_cross_entropy import scale_kernel, softmax_gradient_kernel
 
-__all__ = ["chunk_tokens", "linear_cross_entropy", "loss_and_gradients", "scaled", "softmax_blocks"]
+__all__ = ["linear_cross_entropy", "loss_and_gradients", "scaled"]
 
 _NAME = "linear_cross_entropy"
-_CHUNK_BYTES = 100 * 2**20  # of logits at a time: three such products fill any GPU, and 300 MiB hold all at d = 768
-_ROWS = 128  # of a tile of a product: chunks are whole ones
 
 
 def linear_cross_entropy(
@@ -84,27 +83,12 @@ def loss_and_gradients(
     return losses.sum(), dx, dw
 
 
-def chunk_tokens(words: int, d: int, itemsize: int) -> int:
-    """Return how many tokens' logits are in memory at a time: 100 MiB of them, or a quarter of what dW takes.
-
-    >>> chunk_tokens(50_304, 768, 2), chunk_tokens(50_304, 4096, 2)
-    (1024, 2048)
-    """
-    room = max(_CHUNK_BYTES, words * d) // (words * itemsize)
-    return max(1, room // _ROWS) * _ROWS
-
-
 def _splits(tokens: int, d: int, words: int, device: torch.device) -> int:
     """Into how many ranges the words are cut for dx, whose few tiles would leave most multiprocessors idle."""
     if device.type == "cpu":
         return 2 if words > 64 else 1
     tiles = -(-tokens // 128) * -(-d // 256)
     return max(1, min(torch.cuda.get_device_properties(device).multi_processor_count // tiles, words // 1024, 8))
-
-
-def softmax_blocks(words: int) -> tuple[int, int, int]:
-    """Return block size, warps and stages of the softmax over rows of so many words."""
-    return (8192, 16, 2) if words > 4096 else (1024, 4, 2)
 
 
 def _softmax_gradient(

@@ -37,7 +37,7 @@ def builds() -> dict[str, Build]:
         "matmul_plain": _matmul(plain, _PLAIN),
         "matmul_fp32": _matmul(exact, (*ENGINE, *_PLAIN), given="fp32", result="fp32"),
     }
-    types = {"c": "*fp32", "parts": "*fp32"} | dict.fromkeys("N c_step step slab".split(), "i32")
+    types = {"c": "*fp32", "parts": "*fp32"} | dict.fromkeys(["N", "c_step", "step", "slab"], "i32")
     made["add_splits"] = Build(add_splits_kernel, types, {"SPLITS": 5, "ADD": False, "BLOCK": 1024})
     # e4m3 came with compute capability 8.9; gfx942 has another one (e4m3fnuz), which is not the same numbers.
     for name, kind, place, chips in (
@@ -55,7 +55,7 @@ def _described(kind: str, rows: int, cols: int, transposed: bool = False) -> str
     return f"tensordesc<{kind}[{cols},{rows}]>" if transposed else f"tensordesc<{kind}[{rows},{cols}]>"
 
 
-def _matrices(tiling: Mapping[str, Any], given: str, result: str, a_transposed: bool, b_transposed: bool) -> Any:
+def _matrices(tiling: Mapping[str, Any], given: str, result: str, a_transposed: Any, b_transposed: Any) -> Any:
     if tiling["SPECIALIZE"]:
         return {"c": f"*{result}", "a": f"*{given}", "b": f"*{given}"}
     m, n, k = (tiling[f"TILE_{axis}"] for axis in "MNK")
@@ -77,7 +77,13 @@ def _matmul(
 ) -> Build:
     from .triton_matmul import matmul_kernel
 
-    flags = {"SPLITS": 1, "A_TRANSPOSED": False, "B_TRANSPOSED": False, "ADD": "no", "PRECISION": "ieee"} | more
+    flags: dict[str, Any] = {
+        "SPLITS": 1,
+        "A_TRANSPOSED": False,
+        "B_TRANSPOSED": False,
+        "ADD": "no",
+        "PRECISION": "ieee",
+    } | more
     types = _matrices(tiling, given, result, flags["A_TRANSPOSED"], flags["B_TRANSPOSED"])
     return _built(matmul_kernel, types | dict.fromkeys(_STEPS.split(), "i32"), tiling, flags, chips)
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..demands import floats, refuse, together
-from .operands import padded_empty
+from .torch_operands import padded_empty
 from .torch_products import multiply
 
 __all__ = ["matmul"]

@@ -15,8 +15,8 @@ import torch
 
 from ..launching import launch
 from ..tuning import choose
-from .operands import as_stored, described, give_scratch, padded_empty, processors
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
+from .torch_operands import as_stored, described, give_scratch, padded_empty, processors
 from .triton_matmul import add_splits_kernel, matmul_kernel
 
 __all__ = ["multiply"]

@@ -16,8 +16,8 @@ import torch
 from ..demands import refuse, together
 from ..launching import launch
 from ..tuning import choose
-from .operands import as_stored, described, give_scratch, padded_empty, processors
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
+from .torch_operands import as_stored, described, give_scratch, padded_empty, processors
 from .triton_scaled_matmul import block_scaled_matmul_kernel, scaled_matmul_kernel
 
 __all__ = ["scaled_matmul", "scaled_product", "scaling"]

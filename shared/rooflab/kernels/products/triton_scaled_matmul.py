@@ -11,6 +11,12 @@ what has to be done anyway: Hopper adds fp8 products with some 14 bits only, so 
 fp32 registers every so often. Every 128 terms, they are multiplied by their scale on the way. Two groups of warps, or
 two programs, take turns in this, so that the matrix units are never without work.
 Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.3.2.
+
+Scales of blocks are few: 4 bytes to 128 elements of A and to 16,384 of B. Of all bytes of a product of 8192 cubed:
+
+>>> n = 8192
+>>> round((4 * n * n / 128 + 4 * (n / 128) ** 2) / (n * n + n * n + 2 * n * n), 4)
+0.0079
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ __all__ = ["block_scaled_matmul_kernel", "scaled_matmul_kernel"]
 
 
 @triton.jit
-def scaled_matmul_kernel(
+def scaled_matmul_kernel(  # type: ignore[no-untyped-def]
     c, a, b, a_scale, b_scale, M, N, K, c_step, a_step, b_step,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     BY_ROW: tl.constexpr, EXACT: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,
@@ -57,7 +63,7 @@ def scaled_matmul_kernel(
 
 
 @triton.jit
-def block_scaled_matmul_kernel(
+def block_scaled_matmul_kernel(  # type: ignore[no-untyped-def]
     c, a, b, a_scale, b_scale, M, N, K, c_step, a_step, b_step, sa_row, sa_block, sb_block, sb_col,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     BLOCK: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,

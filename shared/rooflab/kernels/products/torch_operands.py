@@ -48,7 +48,7 @@ def as_stored(x: torch.Tensor, *, only: bool | None = None) -> tuple[torch.Tenso
         if _fits(stored):
             return stored, transposed
     stored, transposed = ways[0]
-    copied = padded_empty(*stored.shape, x.dtype, x.device)
+    copied = padded_empty(stored.shape[0], stored.shape[1], x.dtype, x.device)
     copied.copy_(stored)
     return copied, transposed
 
