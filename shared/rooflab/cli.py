@@ -20,6 +20,7 @@ from .files import OutputError, explain
 from .grading.checking import add_check_options, check_notebooks
 from .grading.course_command import add_course_options
 from .grading.grade_command import add_grade_options
+from .kernel_bench import add_bench_options, bench
 from .kernel_commands import add_compile_options, compile_kernels
 from .plaintext import allow_any_terminal
 from .specs import UnknownChip
@@ -77,6 +78,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_compile_options(compiled)
 
+    measured = commands.add_parser(
+        "bench",
+        help="measure kernels beside their ceilings and rivals, in one run on a GPU",
+        description="Measure kernels beside their ceilings and rivals, in one run on a GPU; leave a record and a "
+        "figure. Example: rooflab bench kernels softmax rms_norm",
+    )
+    add_bench_options(measured)
+
     _add_classroom(commands)
     return parser
 
@@ -133,6 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "run": _run,
         "record": _record,
         "compile": compile_kernels,
+        "bench": bench,
         "check": check_notebooks,
         "grade": _grade,
         "course": _course,

@@ -4,7 +4,8 @@ Each of them takes PyTorch's tensors or JAX's arrays, has a gradient, and works 
 transformations. Without a GPU Triton's interpreter runs them.
 
 >>> import torch
->>> softmax(torch.zeros(2, 4))
+>>> from rooflab import kernels
+>>> kernels.softmax(torch.zeros(2, 4))
 tensor([[0.2500, 0.2500, 0.2500, 0.2500],
         [0.2500, 0.2500, 0.2500, 0.2500]])
 """
