@@ -96,11 +96,12 @@ def test_a_target_that_is_no_word_makes_the_loss_nan(bad):
     assert kernels.linear_cross_entropy(x, weight, target).isnan()
 
 
+@pytest.mark.parametrize("words", [[66], range(64), range(70)], ids=["one", "a block", "all"])
 @pytest.mark.parametrize("value", [INF, -INF, NAN])
-def test_infinities_and_nan_are_those_of_torch(value):
+def test_infinities_and_nan_are_those_of_torch(value, words):
     x, weight, target = random(3, 4), random(70, 4, seed=1), torch.tensor([2, 66, 5], device=DEVICE)
     weight[:, 1:], x[:, 0] = 0, 1
-    weight[66, 0] = value
+    weight[list(words), 0] = value
     ours, right = both(x, weight, target)
     for one, other in zip(ours[:2], right[:2], strict=True):
         assert torch.equal(one.isnan(), other.isnan())

@@ -236,7 +236,9 @@ def test_tilings_are_ordered_by_what_they_leave_idle():
     assert first[4096, 4096, 4096]["TILE_N"] == 256
     assert tiles.count_tiles(512, 512, first[512, 512, 4096]) > 16
     assert first[64, 64, 64]["TILE_M"] == 64
-    assert all(len(tiles.tilings(8, 8, 8, kind, 132)) == len(every) for kind, every in tiles.TILINGS.items())
+    assert all(tiles.tilings(8, 8, 8, kind, 132) for kind in tiles.TILINGS)
+    # What would leave most of a tile or of the chip unused is not tried.
+    assert not any(each["TILE_M"] > 64 for each in tiles.tilings(64, 64, 64, "16", 132))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in tiles.TILINGS if "plain" not in kind])

@@ -47,8 +47,8 @@ def softmax_gradient_kernel(  # type: ignore[no-untyped-def]
     most, total = -float("inf"), 0.0
     for start in tl.range(0, V, BLOCK, num_stages=STAGES):
         x = tl.load(z + start + col, mask=start + col < V, other=-float("inf")).to(tl.float32) * 1.4426950408889634
-        # A NaN may be overlooked here, but not by the sum.
-        new = tl.maximum(most, tl.max(x, 0))
+        # What the maximum of NaN is depends on the machine; the sum is NaN anyway.
+        new = tl.maximum(most, tl.max(tl.where(x == x, x, -float("inf")), 0))
         shift = tl.where(new == -float("inf"), 0.0, new)  # -inf - -inf would be NaN
         total = total * tl.exp2(most - shift) + tl.sum(tl.exp2(x - shift), 0)
         most = new

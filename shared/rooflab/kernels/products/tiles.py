@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 __all__ = ["INTERPRETED", "TILINGS", "busy", "count_tiles", "launch_options", "tilings"]
@@ -42,6 +43,11 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
         (_tiling(128, 128, 64, 4, 3, 2, 2), 0.95),
         (_tiling(64, 128, 64, 4, 3, 1, 2), 0.75),
         (_tiling(64, 64, 64, 4, 4, 1, 3), 0.5),
+        (_tiling(128, 256, 64, 8, 4, 2, group=16), 1.0),
+        (_tiling(128, 256, 64, 4, 3, specialize=True, group=16), 1.0),
+        (_tiling(256, 128, 64, 4, 3, specialize=True), 0.98),
+        (_tiling(256, 128, 64, 8, 4, 2, group=4), 0.98),
+        (_tiling(128, 128, 64, 4, 3, 2, 2, group=16), 0.95),
     ),
     "8": (
         (_tiling(128, 256, 128, 8, 4, 2), 1.0),
@@ -69,13 +75,14 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
 }
 # As long as so many terms of its sums takes the end of a tile, unless another program multiplies meanwhile.
 _STORING = 100
+_BEHIND = 0.75
 # Interpreted, a program costs the same whatever its size; small tiles let small matrices have edges.
 INTERPRETED = _tiling(32, 32, 32, 4, 2, 2, group=2)
 
 
-def busy(tiles: int, slots: int) -> float:
-    """Return which part of the time the slots have work, when tiles of one length are dealt out in waves."""
-    return tiles / (-(-tiles // slots) * slots) if tiles else 1.0
+def busy(tiles: int, processors: int) -> float:
+    """Return which part of the time multiprocessors have work on the average: they wait for the one with most tiles."""
+    return tiles / (-(-tiles // processors) * processors) if tiles else 1.0
 
 
 def count_tiles(m: int, n: int, tiling: Tiling) -> int:
@@ -83,11 +90,13 @@ def count_tiles(m: int, n: int, tiling: Tiling) -> int:
     return -(-m // tiling["TILE_M"]) * -(-n // tiling["TILE_N"])
 
 
+@functools.cache
 def tilings(m: int, n: int, k: int, kind: str, processors: int) -> list[Tiling]:
     """Return ways to cut up a product, the one first that is expected to take the least time.
 
     The expected rate is the part of the tiles that lies within C, times the part of the time that the multiprocessors
-    are busy, times the part of it in which a program multiplies, times the tiling's rate in the long run.
+    are busy, times the part of it in which a program multiplies, times the tiling's rate in the long run. Those that
+    fall far behind the first one are left out.
 
     Args:
         m: rows of C.
@@ -102,9 +111,10 @@ def tilings(m: int, n: int, k: int, kind: str, processors: int) -> list[Tiling]:
         tiles = count_tiles(m, n, tiling)
         within = m * n / (tiles * tiling["TILE_M"] * tiling["TILE_N"])
         storing = _STORING if tiling["PER_SM"] == 1 else 0
-        return within * busy(tiles, processors * tiling["PER_SM"]) * k / (k + storing) * rate
+        return within * busy(tiles, processors) * k / (k + storing) * rate
 
-    return [tiling for tiling, _ in sorted(TILINGS[kind], key=expected, reverse=True)]
+    ordered = sorted(TILINGS[kind], key=expected, reverse=True)
+    return [pair[0] for pair in ordered if expected(pair) >= _BEHIND * expected(ordered[0])]
 
 
 def launch_options(tiling: Tiling) -> dict[str, Any]:

@@ -37,8 +37,9 @@ def multiply(
         tiling: see :mod:`rooflab.kernels.products.tiles` (default: what is fastest).
     """
     (m, k), n = a.shape, b.shape[1]
+    given = a, b
     (a, a_transposed), (b, b_transposed) = as_stored(a), as_stored(b)
-    many, engine = processors(c.device)
+    many, _ = processors(c.device)
     flags = {"A_TRANSPOSED": a_transposed, "B_TRANSPOSED": b_transposed, "SPLITS": splits, "PRECISION": "ieee"}
     # Sums in fp32, twice as wide as the operands, are stored in twice as many parts.
     wide = max(1, (c.itemsize if splits == 1 else 4) // a.itemsize)
@@ -67,16 +68,25 @@ def multiply(
             _add_splits(c, into, splits, add)
 
     if tiling is None:
-        kind = str(a.itemsize * 8) + ("" if engine else " plain")
-        candidates = [INTERPRETED]
-        if c.is_cuda:
-            # A group of warps stores its half of a tile in one part, and does not add: not for sums in fp32.
-            every = tilings(m * splits, n, k // splits, kind, many)
-            candidates = [each for each in every if not (each["SPECIALIZE"] and (add or wide > 1))]
-        # What adds to C cannot be tried out.
-        name = f"matmul_{kind[:2]}" + ("_wide" if wide > 1 else "")
-        tiling = choose(name, (m * splits, n, k // splits), candidates[:1] if add else candidates, run, c.device)
+
+        def tried(choice: Mapping[str, Any]) -> None:  # what adds is tried out elsewhere, and without adding
+            spare = padded_empty(m, n, c.dtype, c.device) if add else c
+            multiply(spare, *given, splits=splits, tiling=choice)
+
+        name, candidates = _candidates((m * splits, n, k // splits), a, wide, add=add)
+        tiling = choose(name, (m * splits, n, k // splits), candidates, tried, c.device)
     run(tiling)
+
+
+def _candidates(size: tuple[int, int, int], a: torch.Tensor, wide: int, *, add: bool) -> tuple[str, list[Any]]:
+    """The name under which the choice is kept, and the tilings among which it is."""
+    bits, (many, engine) = a.itemsize * 8, processors(a.device)
+    if a.device.type == "cpu":
+        return "matmul", [INTERPRETED]
+    every = tilings(*size, f"{bits}" if engine else f"{bits} plain", many)
+    # A group of warps stores its half of a tile in one part, and does not add: not for sums in fp32.
+    fitting = [each for each in every if not (each["SPECIALIZE"] and (add or wide > 1))]
+    return f"matmul_{bits}" + ("_wide" if wide > 1 else ""), fitting
 
 
 def _add_splits(c: torch.Tensor, parts: torch.Tensor, splits: int, add: bool) -> None:
