@@ -12,14 +12,19 @@ tensor([[0.2500, 0.2500, 0.2500, 0.2500],
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .launching import prefer_interpreter
 
 if TYPE_CHECKING:
     from .api import add_layer_norm, add_rms_norm, gelu, layer_norm, rms_norm, softmax, swiglu
+    from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4
 
-__all__ = ["add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "rms_norm", "softmax", "swiglu"]
+__all__ = [
+    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "quantize_fp8", "quantize_mx", "quantize_nvfp4", "rms_norm",
+    "softmax", "swiglu",
+]  # fmt: skip
 
 
 prefer_interpreter()
@@ -32,4 +37,4 @@ def __getattr__(name: str) -> Any:
     from . import api
 
     api.load()
-    return getattr(api, name)
+    return getattr(api if hasattr(api, name) else import_module(f"{__name__}.quantize.api"), name)
