@@ -27,9 +27,9 @@ def cases(sizes: tuple[tuple[int, int], ...] = SIZES, device: str = "cuda") -> I
 
     from . import torch_quantize as ours
 
+    one = torch.full((1,), 0.02, device=device)
     for rows, cols in sizes:
         size, made = f"{rows} x {cols}", random_sets(device, (rows, cols))
-        one = torch.full((1,), 0.02, device=device)
         plain: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
             "rows_to_fp8": (ours.fp8_of_rows, _rows),
             "tensor_to_fp8": (lambda x: ours.fp8_of_tensor(x, one), lambda x: _fp8(x.float() / one)),
