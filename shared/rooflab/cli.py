@@ -22,6 +22,7 @@ from .grading.course_command import add_course_options
 from .grading.grade_command import add_grade_options
 from .kernel_bench import add_bench_options, bench
 from .kernel_commands import add_compile_options, compile_kernels
+from .kernel_ladder import add_ladder_options, show_ladder
 from .plaintext import allow_any_terminal
 from .specs import UnknownChip
 from .stopping import exit_code, reason, stop_on_signals
@@ -77,6 +78,14 @@ def build_parser() -> argparse.ArgumentParser:
         "Example: rooflab compile softmax --for sm90 --show ptx",
     )
     add_compile_options(compiled)
+
+    ladder = commands.add_parser(
+        "ladder",
+        help="show the steps of a kernel from a first attempt to the roof, and what each of them is for",
+        description="Show the steps of a kernel from a first attempt to the roof, with what each moves (without a GPU) "
+        "or takes (on one). Example: rooflab ladder softmax --diff 2 3",
+    )
+    add_ladder_options(ladder)
 
     measured = commands.add_parser(
         "bench",
@@ -143,6 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "record": _record,
         "compile": compile_kernels,
         "bench": bench,
+        "ladder": show_ladder,
         "check": check_notebooks,
         "grade": _grade,
         "course": _course,
