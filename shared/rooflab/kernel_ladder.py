@@ -12,7 +12,6 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .extras import require
 from .plaintext import terminal_width
 from .tables import render_text
 from .units import format_si
@@ -33,11 +32,11 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
 
 def show_ladder(options: argparse.Namespace) -> int:
     """Print the steps of a kernel, what each moves or takes, and why it is faster; or the changes between two."""
-    require("torch", "torch")
-    require("triton", "triton")
-    import torch
-
     from .kernels.ladder import difference, find_ladder
+    from .kernels.launching import ready
+
+    ready()
+    import torch
 
     steps = find_ladder(options.kernel)
     if options.diff:
