@@ -79,9 +79,9 @@ def find_ladder(kernel: str) -> tuple[Step, ...]:
 
 def difference(one: Step, other: Step) -> str:
     """Return what changes from one step's code to another's, as a unified diff; docstrings of modules are left out."""
-    texts = [_code(step.module()).splitlines() for step in (one, other)]
+    old, new = (_code(step.module()).splitlines() for step in (one, other))
     names = [f"{step.number} {step.name}" for step in (one, other)]
-    return "\n".join(difflib.unified_diff(*texts, *names, lineterm="", n=2))
+    return "\n".join(difflib.unified_diff(old, new, names[0], names[1], lineterm="", n=2))
 
 
 def _code(module: ModuleType) -> str:
