@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rooflab.kernels.benchmark import Case
@@ -50,7 +50,7 @@ def _matmul(m: int, n: int, k: int, device: str) -> Case:
         shapes = ((m, k), (k, n))
         return tuple(_normal(each, 2 * seed + place, device).bfloat16() for place, each in enumerate(shapes))
 
-    candidates = {"cublas": torch.matmul, "rooflab": matmul}
+    candidates: dict[str, Callable[..., Any]] = {"cublas": torch.matmul, "rooflab": matmul}
     return Case("matmul", f"{m} x {n} x {k}", made, candidates, "cublas", torch.matmul, k)
 
 
@@ -85,7 +85,7 @@ def _scaled(m: int, n: int, k: int, kind: str, device: str) -> Case:
     def library(a: Any, b: Any, sa: Any, sb: Any) -> Any:
         if kind == "block":
             sa, sb = a.new_ones(m, 1, dtype=torch.float32), b.new_ones(1, n, dtype=torch.float32)
-        return torch._scaled_mm(a, b, sa.reshape(sa.shape), sb, out_dtype=torch.bfloat16)
+        return torch._scaled_mm(a, b, sa, sb, out_dtype=torch.bfloat16)
 
     candidates = {"scaled_mm": library, "rooflab": scaled_matmul}
     return Case(f"scaled_matmul_{kind}", f"{m} x {n} x {k}", made, candidates, "scaled_mm", right, k, 0.9)

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """RMS norm and layer norm over rows, forward and backward, with the gradients of their parameters.
 
     layer norm:  y = (x - mean) rstd w + b         RMS norm:  y = x rstd w
@@ -27,7 +28,7 @@ __all__ = ["add_partial_sums_kernel", "norm_backward_kernel", "norm_kernel"]
 
 
 @triton.jit
-def norm_kernel(  # type: ignore[no-untyped-def]
+def norm_kernel(
     y, h, x, r, w, b, mean, rstd, rows, cols, x_step, r_step, eps,
     RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
@@ -53,7 +54,7 @@ def norm_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def norm_backward_kernel(  # type: ignore[no-untyped-def]
+def norm_backward_kernel(
     dx, dw_parts, db_parts, dy, dh, x, w, mean, rstd, rows, cols, dy_step, dh_step, x_step,
     RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
@@ -91,7 +92,7 @@ def norm_backward_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def add_partial_sums_kernel(out, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+def add_partial_sums_kernel(out, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr):
     """Add up [programs, cols] over the programs, always in the same order."""
     c = tl.program_id(0) * COLS + tl.arange(0, COLS)[None, :]
     total = tl.zeros([PARTS, COLS], tl.float32)
