@@ -87,5 +87,5 @@ def _scaled(m: int, n: int, k: int, kind: str, device: str) -> Case:
             sa, sb = a.new_ones(m, 1, dtype=torch.float32), b.new_ones(1, n, dtype=torch.float32)
         return torch._scaled_mm(a, b, sa, sb, out_dtype=torch.bfloat16)
 
-    candidates = {"scaled_mm": library, "rooflab": scaled_matmul}
+    candidates: dict[str, Callable[..., Any]] = {"scaled_mm": library, "rooflab": scaled_matmul}
     return Case(f"scaled_matmul_{kind}", f"{m} x {n} x {k}", made, candidates, "scaled_mm", right, k, 0.9)
