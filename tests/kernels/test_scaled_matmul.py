@@ -56,7 +56,9 @@ def test_products_agree_with_float64(shape, kind, dtype):
     for exact in (True, False) if DEVICE == "cpu" else (True,):
         c = kernels.scaled_matmul(a, b, *given, dtype=dtype, exact=exact)
         assert (c.dtype, c.is_contiguous()) == (dtype, True)
-        near(c, right(a, b, *given, kind), length=shape[2])
+        # On a GPU the 128 terms that are added up before fp32 have some 14 bits.
+        format_of_sums = torch.float16 if DEVICE == "cuda" and dtype == torch.float32 else dtype
+        near(c, right(a, b, *given, kind), length=shape[2], dtype=format_of_sums)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter adds fp8 products in fp32")

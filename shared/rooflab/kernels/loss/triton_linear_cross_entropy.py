@@ -10,17 +10,19 @@ logits a second time would make it 8 T V d. In milliseconds at 690 TFLOP/s, and 
 >>> [round(products * 2 * T * V * d / 690e12 * 1e3, 2) for products in (3, 4)], round(2 * T * V / 1e6)
 ([2.75, 3.67], 824)
 
-Beside the gradients there is room for some 100 MB of them. Two schemes stay within that:
+In 300 MiB there is room for some 100 MB of them beside dx and dW, whose sums are kept in fp32 until they are scaled and
+rounded at the end. Two schemes stay within that:
 
-* no logits at all: one kernel for the loss, and one or two for the gradients that compute them again, block by block.
-  8 T V d FLOPs, if nothing else ever took time; and each block is exponentiated once for dx and once for dW.
-* logits of some tokens at a time, as in torch, turned into their gradient where they are. 6 T V d FLOPs, and the logits
-  are moved five times (written, read and written by the softmax, read by two products), of which two take time of their
-  own: 1.65 GB, 0.4 ms at 4.2 TB/s. dW is added to once per chunk of tokens: 2 V d of fp32, by the copy engine beside
-  the next product. Together 3.2 ms and what the products fall short of 690 TFLOP/s.
+* No logits at all: one kernel for the loss, and one or two for the gradients, which compute them again, block by block.
+  8 T V d FLOPs even if nothing else took time, and each logit is exponentiated three times.
+* The logits of some tokens at a time, turned into their gradient where they are. 6 T V d FLOPs. The logits are moved
+  five times (written, read and written by the softmax, read by two products), of which two take time of their own:
+  1.65 GB, 0.4 ms at 4.2 TB/s. dW is added to once per chunk of tokens, 8 V d bytes each time, by the copy engine while
+  the next tile is multiplied. Together 3.2 ms, and what the products fall short of 690 TFLOP/s.
 
-The second is faster for every d up to where a chunk would be too small for the matrix units, so that is what is done,
-with chunks as large as memory allows: fewer, larger products, and dW is read and written less often.
+The second is faster as long as a chunk fills the matrix units, so that is what is done, with chunks as large as memory
+allows: the larger they are, the more often a column of dW is used that has been read. A chunk's dx has few tiles but
+long sums: these are cut into ranges, added up in a fixed order afterwards.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ FLOPs: 2 M N K. Bytes: s (M K + K N) read and s M N written, if the second-level
 The one idea: nothing but products ever takes time. A program works through many tiles of C, and the two loops (over its
 tiles, and over K within a tile) are fused into one, so that the copy engine brings the first blocks of the next tile
 while this one is being stored. The copy engine also takes the finished tile away, in parts: a small buffer for a part
-of C leaves room for one more stage of A and B.
+of C leaves room for one more stage of A and B. What remains is the time in which sums become C in shared memory: with
+short sums (K = 1000) it counts, and two smaller programs on a multiprocessor take turns in it.
 
 Neighbouring tiles of C need the same rows of A and columns of B. Tiles are therefore taken in groups of some rows of
 tiles, column by column, so that those in work at one time form a block that is nearly square:
