@@ -91,3 +91,39 @@ def test_the_command_shows_the_ladder(capsys):
     assert "num_stages=STAGES" in capsys.readouterr().out
     assert main(["ladder", "softmax", "--diff", "1", "9"]) == 1
     assert "There is no step 9; expected one of 1 to 6" in capsys.readouterr().err
+
+
+MATMUL = {step.name: step for step in LADDERS["matmul"]}
+
+
+def product(step, a, b):
+    c = torch.full((a.shape[0], b.shape[1]), 7.0, dtype=a.dtype, device=DEVICE)
+    step.function()(c, a, b)
+    return c
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(16, 16, 16), (130, 136, 24), (257, 144, 200)], ids=str)
+@pytest.mark.parametrize("step", MATMUL.values(), ids=MATMUL)
+def test_every_step_of_the_product_is_right(step, shape, dtype):
+    m, n, k = shape
+    if step.number < 3 and m * n > 20_000:
+        pytest.skip("a program for each number: minutes in the interpreter")
+    a, b = random(m, k, dtype=dtype), random(k, n, dtype=dtype, seed=1)
+    near(product(step, a, b), a.double() @ b.double(), length=k)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@pytest.mark.parametrize("name", MATMUL)
+def test_each_step_of_the_product_reads_as_often_as_it_says(name):
+    m, n, k = {"naive": (128, 8, 16), "coalesced": (8, 128, 16)}.get(name, (256, 384, 128))
+    a, b = random(m, k, dtype=torch.float16), random(k, n, dtype=torch.float16, seed=1)
+    c = torch.zeros(m, n, dtype=torch.float16)
+    found = count(lambda: MATMUL[name].function()(c, a, b), world="triton")
+    once = 2 * m * n * k
+    often, seldom = once, once // 128  # 2 bytes for each product; or for 128 of them
+    reads = {"naive": (often, seldom), "coalesced": (seldom, often)}.get(name, (seldom, seldom))
+    assert found.bytes_read == sum(reads)
+    assert found.bytes_written == 2 * m * n
+    assert found.flops >= 2 * m * n * k
+    assert found.faults == ()
