@@ -63,6 +63,14 @@ LADDERS = {
         persistent="a program is started once, and takes rows in turn",
         pipelined="the next rows are on their way while this one is computed",
     ),
+    "matmul": _ladder(
+        "matmul",
+        naive="a number of C for each thread; threads in step read A a row apart",
+        coalesced="threads in step read neighbouring numbers of B, and share the one of A",
+        tiled="a block of A serves all columns of a tile, a block of B all rows; matrix units multiply",
+        pipelined="the copy engine brings the next blocks while this one is multiplied",
+        persistent="the start and the end of a tile are hidden behind another tile",
+    ),
 }
 
 
