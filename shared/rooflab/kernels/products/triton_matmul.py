@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """A product of matrices, C = A B, at the rate of the matrix units.
 
     c[m, n] = sum over k of a[m, k] b[k, n]         A [M, K], B [K, N]; each may be stored transposed
@@ -41,7 +42,7 @@ def place(tile: int, rows: int, cols: int, group: int) -> tuple[int, int]:
 
 
 @triton.jit
-def place_of(tile, rows, cols, GROUP: tl.constexpr):  # type: ignore[no-untyped-def]
+def place_of(tile, rows, cols, GROUP: tl.constexpr):
     """Row and column of a tile of C (see `place`)."""
     first = tile // (GROUP * cols) * GROUP
     height = tl.minimum(rows - first, GROUP)
@@ -50,7 +51,7 @@ def place_of(tile, rows, cols, GROUP: tl.constexpr):  # type: ignore[no-untyped-
 
 
 @triton.jit
-def store_parts(c, m, n, acc, PARTS: tl.constexpr, ADD: tl.constexpr):  # type: ignore[no-untyped-def]
+def store_parts(c, m, n, acc, PARTS: tl.constexpr, ADD: tl.constexpr):
     """Store a tile of sums in parts of its columns, or add it to what is there."""
     if PARTS == 1:
         if ADD == "engine":
@@ -66,7 +67,7 @@ def store_parts(c, m, n, acc, PARTS: tl.constexpr, ADD: tl.constexpr):  # type: 
 
 
 @triton.jit
-def described(x, rows, cols, step, TILE_ROWS: tl.constexpr, TILE_COLS: tl.constexpr, TRANSPOSED: tl.constexpr):  # type: ignore[no-untyped-def]
+def described(x, rows, cols, step, TILE_ROWS: tl.constexpr, TILE_COLS: tl.constexpr, TRANSPOSED: tl.constexpr):
     """A descriptor, made on the device, of a matrix of rows and columns that may be stored transposed."""
     if TRANSPOSED:
         made = tl.make_tensor_descriptor(x, (cols, rows), (step, 1), (TILE_COLS, TILE_ROWS))
@@ -76,7 +77,7 @@ def described(x, rows, cols, step, TILE_ROWS: tl.constexpr, TILE_COLS: tl.conste
 
 
 @triton.jit
-def matmul_kernel(  # type: ignore[no-untyped-def]
+def matmul_kernel(
     c, a, b, M, N, K, c_step, a_step, b_step,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     SPLITS: tl.constexpr, A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr, ADD: tl.constexpr,
@@ -111,7 +112,7 @@ def matmul_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def add_splits_kernel(  # type: ignore[no-untyped-def]
+def add_splits_kernel(
     c, parts, N, c_step, step, slab, SPLITS: tl.constexpr, ADD: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """Add up the slabs that the ranges of K have left, always in one order."""

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Products of fp8 matrices that have scales: one for a matrix, one for each row, or one for each block.
 
     c[m, n] = sa[m] sb[n] sum over k of a[m, k] b[k, n]
@@ -30,7 +31,7 @@ __all__ = ["block_scaled_matmul_kernel", "scaled_matmul_kernel"]
 
 
 @triton.jit
-def scaled_matmul_kernel(  # type: ignore[no-untyped-def]
+def scaled_matmul_kernel(
     c, a, b, a_scale, b_scale, M, N, K, c_step, a_step, b_step,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     BY_ROW: tl.constexpr, EXACT: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,
@@ -63,7 +64,7 @@ def scaled_matmul_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def block_scaled_matmul_kernel(  # type: ignore[no-untyped-def]
+def block_scaled_matmul_kernel(
     c, a, b, a_scale, b_scale, M, N, K, c_step, a_step, b_step, sa_row, sa_block, sb_block, sb_col,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     BLOCK: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,
