@@ -1,0 +1,1 @@
+"""Kernels at the roofline, worth reading and worth using."""

@@ -1,0 +1,1 @@
+"""Attention: forward, backward, and decoding with one query."""
