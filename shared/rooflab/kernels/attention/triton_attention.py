@@ -31,11 +31,10 @@ __all__ = ["attention_kernel"]
 def _attend(
     acc, m, l, q, k, v, b, h, first, last, rows, keys, ahead, c,
     MASKED: tl.constexpr, CAUSAL: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Take the keys from `first` to `last` into the sums of M queries; `rows` are these queries' positions."""
     for n in tl.range(first, last, N):
-        s = tl.dot(q, k.load([b, h, n, 0]).reshape(N, D).T, input_precision=PRECISION)
+        s = tl.dot(q, k.load([b, h, n, 0]).reshape(N, D).T, input_precision="ieee")
         if MASKED:
             cols = n + tl.arange(0, N)[None, :]
             seen = (cols < keys) & (cols <= rows[:, None] + ahead) if CAUSAL else cols < keys
@@ -47,7 +46,7 @@ def _attend(
         a = tl.exp2(m * c - base)
         l = l * a + tl.sum(p, 1)
         block = v.load([b, h, n, 0]).reshape(N, D)
-        acc = tl.dot(p.to(block.dtype), block, acc * a[:, None], input_precision=PRECISION)
+        acc = tl.dot(p.to(block.dtype), block, acc * a[:, None], input_precision="ieee")
         m = larger
     return acc, m, l
 
@@ -56,19 +55,18 @@ def _attend(
 def attention_kernel(
     o, lse, q, k, v, heads, group, queries, keys, step, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
-    PRECISION: tl.constexpr = "tf32",
 ):  # fmt: skip
     """One program: M queries of one head.
 
     o, q, k, v are descriptors of (batch, heads, length, D) with blocks of M or N rows; lse is
     (batch * heads, step), with `step` the queries rounded up to 4, so that a descriptor can read it.
     `group` query heads share one head of k and v. Under a causal mask the last query sees every key.
-    Grid: (blocks of queries, batch * heads).
+    Grid: blocks of queries times batch * heads.
     """
-    block = tl.program_id(0)
+    blocks = tl.cdiv(queries, M)
+    block, head = tl.program_id(0) % blocks, tl.program_id(0) // blocks
     if CAUSAL:  # those with the most keys begin first, so that the last to begin are short
-        block = tl.num_programs(0) - 1 - block
-    head = tl.program_id(1)
+        block = blocks - 1 - block
     b, h = head // heads, head % heads
     start = block * M
     rows = start + tl.arange(0, M)
@@ -84,11 +82,11 @@ def attention_kernel(
         last = tl.minimum(keys, start + M + ahead)
         plain = (start + ahead + 1) // N * N
     acc, m, l = _attend(
-        acc, m, l, tile, k, v, b, h // group, 0, plain, rows, keys, ahead, c, False, CAUSAL, N, D, PRECISION
+        acc, m, l, tile, k, v, b, h // group, 0, plain, rows, keys, ahead, c, False, CAUSAL, N, D
     )  # fmt: skip
     acc, m, l = _attend(
-        acc, m, l, tile, k, v, b, h // group, plain, last, rows, keys, ahead, c, True, CAUSAL, N, D, PRECISION
+        acc, m, l, tile, k, v, b, h // group, plain, last, rows, keys, ahead, c, True, CAUSAL, N, D
     )  # fmt: skip
     out = acc / l[:, None]
     o.store([b, h, start, 0], out.to(o.dtype).reshape(1, 1, M, D))
-    tl.store(lse + head.to(tl.int64) * queries + rows, m * scale + tl.log(l), mask=rows < step)
+    tl.store(lse + head.to(tl.int64) * step + rows, m * scale + tl.log(l), mask=rows < step)

@@ -29,36 +29,36 @@ LOG2E = tl.constexpr(1.4426950408889634)
 @triton.jit
 def _over_keys(
     dq, q, do, lse2, delta, k, v, b, h, first, last, rows, keys, ahead, c,
-    MASKED: tl.constexpr, CAUSAL: tl.constexpr, N: tl.constexpr, D: tl.constexpr, PRECISION: tl.constexpr,
+    MASKED: tl.constexpr, CAUSAL: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """Add to dq of M queries what the keys from `first` to `last` give."""
     for n in tl.range(first, last, N):
         kt = k.load([b, h, n, 0]).reshape(N, D)
-        p = tl.exp2(tl.dot(q, kt.T, input_precision=PRECISION) * c - lse2[:, None])
+        p = tl.exp2(tl.dot(q, kt.T, input_precision="ieee") * c - lse2[:, None])
         if MASKED:
             cols = n + tl.arange(0, N)[None, :]
             seen = (cols < keys) & (cols <= rows[:, None] + ahead) if CAUSAL else cols < keys
             p = tl.where(seen, p, 0.0)
-        dp = tl.dot(do, v.load([b, h, n, 0]).reshape(N, D).T, input_precision=PRECISION)
+        dp = tl.dot(do, v.load([b, h, n, 0]).reshape(N, D).T, input_precision="ieee")
         ds = p * (dp - delta[:, None])
-        dq = tl.dot(ds.to(kt.dtype), kt, dq, input_precision=PRECISION)
+        dq = tl.dot(ds.to(kt.dtype), kt, dq, input_precision="ieee")
     return dq
 
 
 @triton.jit
 def attention_queries_backward_kernel(
     dq, delta, o, do, lse, q, k, v, heads, group, queries, keys, step, scale,
-    CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr, PRECISION: tl.constexpr = "tf32",
+    CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """One program: dq of M queries of one head, and their delta, which the other kernel reads.
 
     dq, o, do, q, k, v are descriptors of (batch, heads, length, D) with blocks of M or N rows; lse and delta are
-    (batch * heads, step), with `step` the queries rounded up to 4. Grid: (blocks of queries, batch * heads).
+    (batch * heads, step), with `step` the queries rounded up to 4. Grid: blocks of queries times batch * heads.
     """
-    block = tl.program_id(0)
+    blocks = tl.cdiv(queries, M)
+    block, head = tl.program_id(0) % blocks, tl.program_id(0) // blocks
     if CAUSAL:  # those with the most keys begin first
-        block = tl.num_programs(0) - 1 - block
-    head = tl.program_id(1)
+        block = blocks - 1 - block
     b, h = head // heads, head % heads
     start = block * M
     rows = start + tl.arange(0, M)
@@ -77,10 +77,10 @@ def attention_queries_backward_kernel(
         plain = (start + ahead + 1) // N * N
     acc = tl.zeros([M, D], tl.float32)
     acc = _over_keys(
-        acc, tile, dot, lse2, total, k, v, b, h // group, 0, plain, rows, keys, ahead, c, False, CAUSAL, N, D, PRECISION
+        acc, tile, dot, lse2, total, k, v, b, h // group, 0, plain, rows, keys, ahead, c, False, CAUSAL, N, D
     )  # fmt: skip
     acc = _over_keys(
-        acc, tile, dot, lse2, total, k, v, b, h // group, plain, last, rows, keys, ahead, c, True, CAUSAL, N, D, PRECISION
+        acc, tile, dot, lse2, total, k, v, b, h // group, plain, last, rows, keys, ahead, c, True, CAUSAL, N, D
     )  # fmt: skip
     dq.store([b, h, start, 0], (acc * scale).to(dq.dtype).reshape(1, 1, M, D))
 
@@ -88,16 +88,17 @@ def attention_queries_backward_kernel(
 @triton.jit
 def attention_keys_backward_kernel(
     dk, dv, do, lse, delta, q, k, v, heads, group, queries, keys, scale,
-    CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr, PRECISION: tl.constexpr = "tf32",
+    CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """One program: dk and dv of N keys of one head of k and v, summed over the `group` query heads that share it.
 
     dk, dv, do, q, k, v are descriptors of (batch, heads, length, D) with blocks of M or N rows, lse and delta of
-    (batch * heads, queries rounded up to 4) with blocks of M, `heads` those of q. Grid: (blocks of keys, batch * heads // group).
+    (batch * heads, queries rounded up to 4) with blocks of M, `heads` those of q. Grid: blocks of keys times batch * heads // group.
     """
-    start = tl.program_id(0) * N  # under a causal mask the first keys are seen by the most queries, and begin first
+    blocks = tl.cdiv(keys, N)
+    start = tl.program_id(0) % blocks * N  # under a causal mask the first keys are seen by the most queries
     few = heads // group
-    b, h = tl.program_id(1) // few, tl.program_id(1) % few
+    b, h = tl.program_id(0) // blocks // few, tl.program_id(0) // blocks % few
     cols = start + tl.arange(0, N)
     ahead = keys - queries
     c = scale * LOG2E
@@ -114,15 +115,15 @@ def attention_keys_backward_kernel(
             # Queries beyond the end are zeros, and so are their do, lse and delta: they add nothing.
             lse2 = lse.load([b * heads + head, m]).reshape(M) * LOG2E
             qt = q.load([b, head, m, 0]).reshape(M, D)
-            p = tl.exp2(tl.dot(kt, qt.T, input_precision=PRECISION) * c - lse2[None, :])
+            p = tl.exp2(tl.dot(kt, qt.T, input_precision="ieee") * c - lse2[None, :])
             if CAUSAL:
                 # A second loop for the blocks on the diagonal would need registers that are not there.
                 if m + ahead < start + N - 1:
                     p = tl.where((cols - ahead - m)[:, None] <= tl.arange(0, M)[None, :], p, 0.0)
             dot = do.load([b, head, m, 0]).reshape(M, D)
-            dvt = tl.dot(p.to(dot.dtype), dot, dvt, input_precision=PRECISION)
-            dp = tl.dot(vt, dot.T, input_precision=PRECISION)
+            dvt = tl.dot(p.to(dot.dtype), dot, dvt, input_precision="ieee")
+            dp = tl.dot(vt, dot.T, input_precision="ieee")
             ds = p * (dp - delta.load([b * heads + head, m]).reshape(M)[None, :])
-            dkt = tl.dot(ds.to(qt.dtype), qt, dkt, input_precision=PRECISION)
+            dkt = tl.dot(ds.to(qt.dtype), qt, dkt, input_precision="ieee")
     dk.store([b, h, start, 0], (dkt * scale).to(dk.dtype).reshape(1, 1, N, D))
     dv.store([b, h, start, 0], dvt.to(dv.dtype).reshape(1, 1, N, D))

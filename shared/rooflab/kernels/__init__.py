@@ -1,1 +1,0 @@
-"""Kernels at the roofline, worth reading and worth using."""

@@ -1,0 +1,48 @@
+"""Which block sizes can attention use?
+
+M queries meet N keys at a time. A thread holds, of the M x N scores and the M x D sums, (M N + M D) / (32 warps) numbers
+in registers of 32 bits, and at most 255 of these: with D = 128, blocks of 128 x 128 need 8 warps.
+
+>>> forward_blocks(64, 2)[0]
+{'M': 128, 'N': 128, 'num_warps': 8, 'num_stages': 2}
+"""
+
+from __future__ import annotations
+
+__all__ = ["backward_blocks", "forward_blocks"]
+
+Blocks = dict[str, int]
+
+
+def forward_blocks(width: int, itemsize: int) -> list[Blocks]:
+    """Return what the forward kernel can be launched with, the most likely one for a large chip first.
+
+    Args:
+        width: D.
+        itemsize: bytes of an element of q, k and v.
+    """
+    if itemsize == 4:
+        return _all((64, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1))
+    if width <= 64:
+        return _all((128, 128, 8, 2), (128, 64, 4, 3), (128, 128, 8, 3), (64, 64, 4, 3), (64, 32, 4, 1))
+    return _all((128, 128, 8, 2), (128, 64, 8, 3), (64, 128, 4, 2), (64, 64, 4, 2), (64, 32, 4, 1))
+
+
+def backward_blocks(width: int, itemsize: int) -> tuple[list[Blocks], list[Blocks]]:
+    """Return what the kernel for dq, and what that for dk and dv can be launched with; arguments as forward."""
+    if itemsize == 4:
+        small = _all((32, 32, 4, 1), (16, 16, 4, 1))
+        return small, small
+    if width <= 64:
+        return (
+            _all((128, 128, 8, 2), (128, 64, 8, 3), (64, 64, 4, 3), (64, 32, 4, 1)),
+            _all((64, 128, 8, 3), (64, 64, 4, 3), (32, 64, 4, 1)),
+        )
+    return (
+        _all((128, 64, 8, 2), (64, 64, 4, 2), (128, 128, 8, 2), (64, 32, 4, 1)),
+        _all((64, 64, 4, 2), (64, 128, 8, 2), (32, 128, 8, 3), (32, 64, 4, 1)),
+    )
+
+
+def _all(*sizes: tuple[int, int, int, int]) -> list[Blocks]:
+    return [dict(zip(("M", "N", "num_warps", "num_stages"), each, strict=True)) for each in sizes]
