@@ -1,0 +1,251 @@
+"""Attention, forward, for Hopper: warps that load, and two groups of warps whose products hide each other's softmax.
+
+The mathematics is that of :mod:`.triton_attention`. There, the four products of two steps and the exponentials between
+them wait for each other: for 128 x 128 scores and D = 128, the products take 2,048 cycles of a multiprocessor and the
+exponentials 1,024, one after the other. Here they overlap:
+
+* One warp only loads, as far ahead as shared memory allows; barriers in memory say when a block is there (`full`) and
+  when it may be overwritten (`empty`). Nobody else computes addresses, or waits for a whole program.
+* Two groups of four warps have 64 queries each, and never wait for each other.
+* A group starts the product for the scores of block j and then that of the probabilities with the values of block
+  j - 1, waits for the first alone, and computes the softmax while the second runs.
+* Programs are persistent: the loads of the next queries run during the last products of those before, and the output
+  leaves through the copy engine meanwhile.
+
+Written in Gluon, the part of Triton in which layouts, barriers and the asynchrony of products are explicit.
+Source: Shah et al. 2024 (FlashAttention-3).
+"""
+
+from __future__ import annotations
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+__all__ = ["attention_hopper_kernel"]
+
+LOG2E = gl.constexpr(1.4426950408889634)
+GROUP = gl.constexpr(64)  # queries of a group of warps: what one wgmma takes
+_synchronize = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # Triton 3.7, and 3.6
+
+
+@gluon.jit
+def _turns(tiles):
+    """How many tiles this program computes."""
+    programs = gl.num_programs(0)
+    rest = tiles % programs
+    rounds = tiles // programs
+    place = gl.program_id(0)
+    if rounds % 2 == 1:
+        place = programs - 1 - place
+    return rounds + (place < rest).to(gl.int32)
+
+
+@gluon.jit
+def _tile(turn, near, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):
+    """Return the head, the first query and the number of key blocks of this program's tile at its turn.
+
+    `near` heads are gone through together, those whose keys and values the L2 cache holds; under a causal mask the tiles
+    with the most keys first. Rounds go forth and back, so that no program gets the longest tile of each.
+    """
+    programs = gl.num_programs(0)
+    place = gl.program_id(0)
+    if turn % 2 == 1:
+        place = programs - 1 - place
+    tile = turn * programs + place
+    among = tile % (near * blocks)
+    head = tile // (near * blocks) * near + among % near
+    block = among // near
+    if CAUSAL:
+        block = blocks - 1 - block
+    start = block * 2 * GROUP
+    last = keys
+    if CAUSAL:
+        last = gl.minimum(keys, start + 2 * GROUP + keys - queries)
+    return head, start, gl.cdiv(last, N)
+
+
+@gluon.jit
+def _load(q, k, v, group, places, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):
+    """The warp that loads: for each tile the queries of both groups, then keys and values block by block."""
+    qs, ks, vs = places
+    q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
+    heads, near, blocks, tiles, queries, keys = sizes
+    step = 0
+    for turn in range(_turns(tiles)):
+        head, start, count = _tile(turn, near, blocks, queries, keys, CAUSAL, N)
+        b, h = head // heads, head % heads
+        for g in gl.static_range(2):
+            mbarrier.wait(q_empty.index(g), turn & 1 ^ 1)  # the first wait of all passes
+            mbarrier.expect(q_full.index(g), q.block_type.nbytes)
+            tma.async_copy_global_to_shared(q, [b, h, start + g * GROUP, 0], q_full.index(g), qs.index(g))
+        for n in range(count):
+            s, phase = step % STAGES, step // STAGES & 1
+            mbarrier.wait(k_empty.index(s), phase ^ 1)
+            mbarrier.expect(k_full.index(s), k.block_type.nbytes)
+            tma.async_copy_global_to_shared(k, [b, h // group, n * N, 0], k_full.index(s), ks.index(s))
+            mbarrier.wait(v_empty.index(s), phase ^ 1)
+            mbarrier.expect(v_full.index(s), v.block_type.nbytes)
+            tma.async_copy_global_to_shared(v, [b, h // group, n * N, 0], v_full.index(s), vs.index(s))
+            step += 1
+
+
+@gluon.jit
+def _softmax(s, m, l, rows, n, keys, ahead, c, MASKED: gl.constexpr, CAUSAL: gl.constexpr):
+    """Return the probabilities of a block of scores, the factor for what came before, and the new statistics."""
+    if MASKED:
+        cols = n + gl.arange(0, s.shape[1], layout=gl.SliceLayout(0, s.type.layout))[None, :]
+        seen = cols < keys
+        if CAUSAL:
+            seen = seen & (cols <= rows[:, None] + ahead)
+        s = gl.where(seen, s, -float("inf"))
+    larger = gl.maximum(m, gl.max(s, 1))
+    base = gl.where(larger == -float("inf"), 0.0, larger * c)
+    p = gl.exp2(s * c - base[:, None])
+    a = gl.exp2(m * c - base)
+    return p, a, larger, l * a + gl.sum(p, 1)
+
+
+@gluon.jit
+def _step(
+    acc, p, m, l, step, n, queries_shared, ks, vs, barriers, rows, keys, ahead, c,
+    MASKED: gl.constexpr, CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """Scores of block `step`, while the probabilities `p` of the one before meet its values."""
+    scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16])
+    _, _, k_full, k_empty, v_full, v_empty = barriers
+    now, phase = step % STAGES, step // STAGES & 1
+    past, past_phase = (step - 1) % STAGES, (step - 1) // STAGES & 1
+    zero = gl.zeros([GROUP, N], gl.float32, scores)
+    mbarrier.wait(k_full.index(now), phase)
+    keys_shared = ks.index(now).reshape([N, D]).permute([1, 0])
+    s = warpgroup_mma(queries_shared, keys_shared, zero, use_acc=False, is_async=True)
+    mbarrier.wait(v_full.index(past), past_phase)
+    acc = warpgroup_mma(p, vs.index(past).reshape([N, D]), acc, is_async=True)
+    s = warpgroup_mma_wait(1, deps=[s])
+    _synchronize()  # all four warps have read the keys
+    mbarrier.arrive(k_empty.index(now))
+    new, a, m, l = _softmax(s, m, l, rows, n, keys, ahead, c, MASKED, CAUSAL)
+    acc = warpgroup_mma_wait(0, deps=[acc])
+    _synchronize()
+    mbarrier.arrive(v_empty.index(past))
+    acc = acc * gl.convert_layout(a, gl.SliceLayout(1, acc.type.layout))[:, None]
+    return acc, gl.convert_layout(new.to(vs.dtype), p.type.layout), m, l
+
+
+@gluon.jit
+def _compute(
+    g: gl.constexpr, o, lse, row_step, scale, places, os, barriers, sizes,
+    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """A group of four warps: the softmax and the products of 64 queries of each tile."""
+    qs, ks, vs = places
+    q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
+    heads, near, blocks, tiles, queries, keys = sizes
+    scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16])
+    sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
+    left: gl.constexpr = gl.DotOperandLayout(0, sums, 2)
+    ahead = keys - queries
+    c = scale * LOG2E
+    done = 0
+    for turn in range(_turns(tiles)):
+        head, start, count = _tile(turn, near, blocks, queries, keys, CAUSAL, N)
+        start += g * GROUP
+        rows = start + gl.arange(0, GROUP, layout=gl.SliceLayout(1, scores))
+        plain = keys // N
+        if CAUSAL:
+            plain = (start + ahead + 1) // N
+        plain = gl.minimum(plain, count)
+        m = gl.full([GROUP], -float("inf"), gl.float32, gl.SliceLayout(1, scores))
+        l = gl.zeros([GROUP], gl.float32, gl.SliceLayout(1, scores))
+        acc = gl.zeros([GROUP, D], gl.float32, sums)
+        queries_shared = qs.index(g).reshape([GROUP, D])
+        mbarrier.wait(q_full.index(g), turn & 1)
+        # The scores of the first block have no product to overlap with.
+        now = done % STAGES
+        mbarrier.wait(k_full.index(now), done // STAGES & 1)
+        zero = gl.zeros([GROUP, N], gl.float32, scores)
+        keys_shared = ks.index(now).reshape([N, D]).permute([1, 0])
+        s = warpgroup_mma(queries_shared, keys_shared, zero, use_acc=False, is_async=True)
+        s = warpgroup_mma_wait(0, deps=[s])
+        _synchronize()
+        mbarrier.arrive(k_empty.index(now))
+        new, a, m, l = _softmax(s, m, l, rows, 0, keys, ahead, c, True, CAUSAL)
+        p = gl.convert_layout(new.to(vs.dtype), left)
+        for j in range(1, plain):
+            acc, p, m, l = _step(
+                acc, p, m, l, done + j, j * N, queries_shared, ks, vs, barriers,
+                rows, keys, ahead, c, False, CAUSAL, N, D, STAGES,
+            )  # fmt: skip
+        for j in range(gl.maximum(plain, 1), count):
+            acc, p, m, l = _step(
+                acc, p, m, l, done + j, j * N, queries_shared, ks, vs, barriers,
+                rows, keys, ahead, c, True, CAUSAL, N, D, STAGES,
+            )  # fmt: skip
+        done += count
+        mbarrier.arrive(q_empty.index(g))  # the last scores are there: every warp has waited for them
+        last = (done - 1) % STAGES
+        mbarrier.wait(v_full.index(last), (done - 1) // STAGES & 1)
+        acc = warpgroup_mma(p, vs.index(last).reshape([N, D]), acc, is_async=True)
+        acc = warpgroup_mma_wait(0, deps=[acc])
+        _synchronize()
+        mbarrier.arrive(v_empty.index(last))
+        out = acc * gl.convert_layout(1.0 / l, gl.SliceLayout(1, sums))[:, None]
+        tma.store_wait(0)  # the output of the tile before has been read from shared memory
+        _synchronize()
+        os.index(g).reshape([GROUP, D]).store(out.to(o.dtype))
+        fence_async_shared()
+        _synchronize()
+        tma.async_copy_shared_to_global(o, [head // heads, head % heads, start, 0], os.index(g))
+        gl.store(lse + head.to(gl.int64) * row_step + rows, m * scale + gl.log(l), mask=rows < row_step)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def attention_hopper_kernel(
+    o, lse, q, k, v, heads, group, near, tiles, queries, keys, row_step, scale,
+    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """One program of four warps, and five more: tiles of 128 queries of a head, one after another.
+
+    o, q are descriptors of (batch, heads, length, D) with blocks of 64 rows, k, v with blocks of N; the rest is that of
+    `attention_kernel`, lse's `step` called `row_step`. Grid: as many programs as there are multiprocessors, at most
+    `tiles`, which are the blocks of queries times batch * heads, a multiple of `near` heads.
+    """
+    qs = gl.allocate_shared_memory(q.dtype, [2, 1, 1, GROUP, D], q.layout)
+    os = gl.allocate_shared_memory(o.dtype, [2, 1, 1, GROUP, D], o.layout)
+    ks = gl.allocate_shared_memory(k.dtype, [STAGES, 1, 1, N, D], k.layout)
+    vs = gl.allocate_shared_memory(v.dtype, [STAGES, 1, 1, N, D], v.layout)
+    q_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    q_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(2):
+        mbarrier.init(q_full.index(i), count=1)
+        mbarrier.init(q_empty.index(i), count=1)
+    for i in gl.static_range(STAGES):
+        mbarrier.init(k_full.index(i), count=1)
+        mbarrier.init(k_empty.index(i), count=2)  # both groups have read it
+        mbarrier.init(v_full.index(i), count=1)
+        mbarrier.init(v_empty.index(i), count=2)
+    fence_async_shared()
+    places = (qs, ks, vs)
+    barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
+    sizes = (heads, near, gl.cdiv(queries, 2 * GROUP), tiles, queries, keys)
+    gl.warp_specialize(
+        [
+            (_compute, (gl.constexpr(0), o, lse, row_step, scale, places, os, barriers, sizes, CAUSAL, N, D, STAGES)),
+            (_compute, (gl.constexpr(1), o, lse, row_step, scale, places, os, barriers, sizes, CAUSAL, N, D, STAGES)),
+            (_load, (q, k, v, group, places, barriers, sizes, CAUSAL, N, STAGES)),
+        ],
+        [4, 1],
+        [240, 24],
+    )
