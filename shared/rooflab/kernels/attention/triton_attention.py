@@ -29,16 +29,15 @@ __all__ = ["attention_kernel"]
 
 @triton.jit
 def _attend(
-    acc, m, l, q, k, v, b, h, first, last, rows, keys, ahead, c,
-    MASKED: tl.constexpr, CAUSAL: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
+    acc, m, l, q, k, v, b, h, first, last, seen, c,
+    MASKED: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """Take the keys from `first` to `last` into the sums of M queries; `rows` are these queries' positions."""
+    """Take the keys from `first` to `last` into the sums of M queries, of which each sees keys up to `seen`."""
     for n in tl.range(first, last, N):
         s = tl.dot(q, k.load([b, h, n, 0]).reshape(N, D).T, input_precision="ieee")
         if MASKED:
-            cols = n + tl.arange(0, N)[None, :]
-            seen = (cols < keys) & (cols <= rows[:, None] + ahead) if CAUSAL else cols < keys
-            s = tl.where(seen, s, -float("inf"))
+            cols = tl.arange(0, N)
+            s = tl.where(cols[None, :] <= (seen - n)[:, None], s, -float("inf"))
         larger = tl.maximum(m, tl.max(s, 1))
         # A row that has seen only -inf has nothing to subtract: -inf - -inf would be NaN for good.
         base = tl.where(larger == -float("inf"), 0.0, larger * c)
@@ -77,15 +76,17 @@ def attention_kernel(
     acc = tl.zeros([M, D], tl.float32)
     tile = q.load([b, h, start, 0]).reshape(M, D)
     last = keys
+    seen = rows * 0 + (keys - 1)  # the last key that each query may see
     plain = keys // N * N  # the keys whose blocks need no mask
     if CAUSAL:
+        seen = tl.minimum(rows + ahead, keys - 1)
         last = tl.minimum(keys, start + M + ahead)
         plain = (start + ahead + 1) // N * N
     acc, m, l = _attend(
-        acc, m, l, tile, k, v, b, h // group, 0, plain, rows, keys, ahead, c, False, CAUSAL, N, D
+        acc, m, l, tile, k, v, b, h // group, 0, plain, seen, c, False, N, D
     )  # fmt: skip
     acc, m, l = _attend(
-        acc, m, l, tile, k, v, b, h // group, plain, last, rows, keys, ahead, c, True, CAUSAL, N, D
+        acc, m, l, tile, k, v, b, h // group, plain, last, seen, c, True, N, D
     )  # fmt: skip
     out = acc / l[:, None]
     o.store([b, h, start, 0], out.to(o.dtype).reshape(1, 1, M, D))

@@ -28,17 +28,16 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def _over_keys(
-    dq, q, do, lse2, delta, k, v, b, h, first, last, rows, keys, ahead, c,
-    MASKED: tl.constexpr, CAUSAL: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
+    dq, q, do, lse2, delta, k, v, b, h, first, last, seen, c,
+    MASKED: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """Add to dq of M queries what the keys from `first` to `last` give."""
+    """Add to dq of M queries what the keys from `first` to `last` give, of which each sees those up to `seen`."""
     for n in tl.range(first, last, N):
         kt = k.load([b, h, n, 0]).reshape(N, D)
         p = tl.exp2(tl.dot(q, kt.T, input_precision="ieee") * c - lse2[:, None])
         if MASKED:
-            cols = n + tl.arange(0, N)[None, :]
-            seen = (cols < keys) & (cols <= rows[:, None] + ahead) if CAUSAL else cols < keys
-            p = tl.where(seen, p, 0.0)
+            cols = tl.arange(0, N)
+            p = tl.where(cols[None, :] <= (seen - n)[:, None], p, 0.0)
         dp = tl.dot(do, v.load([b, h, n, 0]).reshape(N, D).T, input_precision="ieee")
         ds = p * (dp - delta[:, None])
         dq = tl.dot(ds.to(kt.dtype), kt, dq, input_precision="ieee")
@@ -71,16 +70,18 @@ def attention_queries_backward_kernel(
     lse2 = tl.load(lse + place, mask=rows < step, other=0.0) * LOG2E
     tile = q.load([b, h, start, 0]).reshape(M, D)
     last = keys
+    seen = rows * 0 + (keys - 1)  # the last key that each query may see
     plain = keys // N * N
     if CAUSAL:
+        seen = tl.minimum(rows + ahead, keys - 1)
         last = tl.minimum(keys, start + M + ahead)
         plain = (start + ahead + 1) // N * N
     acc = tl.zeros([M, D], tl.float32)
     acc = _over_keys(
-        acc, tile, dot, lse2, total, k, v, b, h // group, 0, plain, rows, keys, ahead, c, False, CAUSAL, N, D
+        acc, tile, dot, lse2, total, k, v, b, h // group, 0, plain, seen, c, False, N, D
     )  # fmt: skip
     acc = _over_keys(
-        acc, tile, dot, lse2, total, k, v, b, h // group, plain, last, rows, keys, ahead, c, True, CAUSAL, N, D
+        acc, tile, dot, lse2, total, k, v, b, h // group, plain, last, seen, c, True, N, D
     )  # fmt: skip
     dq.store([b, h, start, 0], (acc * scale).to(dq.dtype).reshape(1, 1, M, D))
 

@@ -48,10 +48,10 @@ def _turns(tiles):
 
 
 @gluon.jit
-def _tile(turn, near, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):
+def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr, NEAR: gl.constexpr):
     """Return the head, the first query and the number of key blocks of this program's tile at its turn.
 
-    `near` heads are gone through together, those whose keys and values the L2 cache holds; under a causal mask the tiles
+    NEAR heads are gone through together, those whose keys and values the L2 cache holds; under a causal mask the tiles
     with the most keys first. Rounds go forth and back, so that no program gets the longest tile of each.
     """
     programs = gl.num_programs(0)
@@ -59,9 +59,10 @@ def _tile(turn, near, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constex
     if turn % 2 == 1:
         place = programs - 1 - place
     tile = turn * programs + place
-    among = tile % (near * blocks)
-    head = tile // (near * blocks) * near + among % near
-    block = among // near
+    section = tile // (NEAR * blocks)
+    among = tile - section * NEAR * blocks
+    head = section * NEAR + among % NEAR
+    block = among // NEAR
     if CAUSAL:
         block = blocks - 1 - block
     start = block * 2 * GROUP
@@ -72,14 +73,14 @@ def _tile(turn, near, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constex
 
 
 @gluon.jit
-def _load(q, k, v, group, places, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):
+def _load(q, k, v, group, places, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr, NEAR: gl.constexpr):
     """The warp that loads: for each tile the queries of both groups, then keys and values block by block."""
     qs, ks, vs = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    heads, near, blocks, tiles, queries, keys = sizes
+    heads, blocks, tiles, queries, keys = sizes
     step = 0
     for turn in range(_turns(tiles)):
-        head, start, count = _tile(turn, near, blocks, queries, keys, CAUSAL, N)
+        head, start, count = _tile(turn, blocks, queries, keys, CAUSAL, N, NEAR)
         b, h = head // heads, head % heads
         for g in gl.static_range(2):
             mbarrier.wait(q_empty.index(g), turn & 1 ^ 1)  # the first wait of all passes
@@ -97,14 +98,14 @@ def _load(q, k, v, group, places, barriers, sizes, CAUSAL: gl.constexpr, N: gl.c
 
 
 @gluon.jit
-def _softmax(s, m, l, rows, n, keys, ahead, c, MASKED: gl.constexpr, CAUSAL: gl.constexpr):
-    """Return the probabilities of a block of scores, the factor for what came before, and the new statistics."""
+def _softmax(s, m, l, last, cols, c, MASKED: gl.constexpr):
+    """Return the probabilities of a block of scores, the factor for what came before, and the new statistics.
+
+    `last` is the last column of the block that each row may see; `cols` numbers the columns, in shared memory: 32 numbers
+    that never change would be kept in registers throughout.
+    """
     if MASKED:
-        cols = n + gl.arange(0, s.shape[1], layout=gl.SliceLayout(0, s.type.layout))[None, :]
-        seen = cols < keys
-        if CAUSAL:
-            seen = seen & (cols <= rows[:, None] + ahead)
-        s = gl.where(seen, s, -float("inf"))
+        s = gl.where(cols.load(gl.SliceLayout(0, s.type.layout))[None, :] <= last[:, None], s, -float("inf"))
     larger = gl.maximum(m, gl.max(s, 1))
     base = gl.where(larger == -float("inf"), 0.0, larger * c)
     p = gl.exp2(s * c - base[:, None])
@@ -114,10 +115,13 @@ def _softmax(s, m, l, rows, n, keys, ahead, c, MASKED: gl.constexpr, CAUSAL: gl.
 
 @gluon.jit
 def _step(
-    acc, p, m, l, step, n, queries_shared, ks, vs, barriers, rows, keys, ahead, c,
-    MASKED: gl.constexpr, CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    acc, p, m, l, step, j, queries_shared, ks, vs, barriers, seen, cols, c,
+    MASKED: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Scores of block `step`, while the probabilities `p` of the one before meet its values."""
+    """Scores of the tile's block `j`, while the probabilities `p` of the one before meet its values.
+
+    `step` counts the blocks of all tiles, `seen` is the last key of each row.
+    """
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16])
     _, _, k_full, k_empty, v_full, v_empty = barriers
     now, phase = step % STAGES, step // STAGES & 1
@@ -126,28 +130,32 @@ def _step(
     mbarrier.wait(k_full.index(now), phase)
     keys_shared = ks.index(now).reshape([N, D]).permute([1, 0])
     s = warpgroup_mma(queries_shared, keys_shared, zero, use_acc=False, is_async=True)
+    left: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
+    rounded = gl.convert_layout(p.to(vs.dtype), left)
     mbarrier.wait(v_full.index(past), past_phase)
-    acc = warpgroup_mma(p, vs.index(past).reshape([N, D]), acc, is_async=True)
+    acc = warpgroup_mma(rounded, vs.index(past).reshape([N, D]), acc, is_async=True)
     s = warpgroup_mma_wait(1, deps=[s])
     _synchronize()  # all four warps have read the keys
     mbarrier.arrive(k_empty.index(now))
-    new, a, m, l = _softmax(s, m, l, rows, n, keys, ahead, c, MASKED, CAUSAL)
+    p, a, m, l = _softmax(s, m, l, seen - j * N, cols, c, MASKED)
+    # This passes at once. Without the branch in it, the assembler moves the exponentials behind the next line's wait.
+    mbarrier.wait(v_full.index(past), past_phase)
     acc = warpgroup_mma_wait(0, deps=[acc])
     _synchronize()
     mbarrier.arrive(v_empty.index(past))
     acc = acc * gl.convert_layout(a, gl.SliceLayout(1, acc.type.layout))[:, None]
-    return acc, gl.convert_layout(new.to(vs.dtype), p.type.layout), m, l
+    return acc, p, m, l
 
 
 @gluon.jit
 def _compute(
-    g: gl.constexpr, o, lse, row_step, scale, places, os, barriers, sizes,
-    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    g: gl.constexpr, o, lse, row_step, scale, places, os, cols, barriers, sizes,
+    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, NEAR: gl.constexpr,
 ):  # fmt: skip
     """A group of four warps: the softmax and the products of 64 queries of each tile."""
     qs, ks, vs = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    heads, near, blocks, tiles, queries, keys = sizes
+    heads, blocks, tiles, queries, keys = sizes
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16])
     sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     left: gl.constexpr = gl.DotOperandLayout(0, sums, 2)
@@ -155,11 +163,13 @@ def _compute(
     c = scale * LOG2E
     done = 0
     for turn in range(_turns(tiles)):
-        head, start, count = _tile(turn, near, blocks, queries, keys, CAUSAL, N)
+        head, start, count = _tile(turn, blocks, queries, keys, CAUSAL, N, NEAR)
         start += g * GROUP
         rows = start + gl.arange(0, GROUP, layout=gl.SliceLayout(1, scores))
-        plain = keys // N
+        seen = rows * 0 + (keys - 1)  # the last key that each row may see
+        plain = keys // N  # blocks that need no mask
         if CAUSAL:
+            seen = gl.minimum(rows + ahead, keys - 1)
             plain = (start + ahead + 1) // N
         plain = gl.minimum(plain, count)
         m = gl.full([GROUP], -float("inf"), gl.float32, gl.SliceLayout(1, scores))
@@ -176,23 +186,21 @@ def _compute(
         s = warpgroup_mma_wait(0, deps=[s])
         _synchronize()
         mbarrier.arrive(k_empty.index(now))
-        new, a, m, l = _softmax(s, m, l, rows, 0, keys, ahead, c, True, CAUSAL)
-        p = gl.convert_layout(new.to(vs.dtype), left)
+        p, a, m, l = _softmax(s, m, l, seen, cols, c, True)
         for j in range(1, plain):
             acc, p, m, l = _step(
-                acc, p, m, l, done + j, j * N, queries_shared, ks, vs, barriers,
-                rows, keys, ahead, c, False, CAUSAL, N, D, STAGES,
+                acc, p, m, l, done + j, j, queries_shared, ks, vs, barriers, seen, cols, c, False, N, D, STAGES
             )  # fmt: skip
         for j in range(gl.maximum(plain, 1), count):
             acc, p, m, l = _step(
-                acc, p, m, l, done + j, j * N, queries_shared, ks, vs, barriers,
-                rows, keys, ahead, c, True, CAUSAL, N, D, STAGES,
+                acc, p, m, l, done + j, j, queries_shared, ks, vs, barriers, seen, cols, c, True, N, D, STAGES
             )  # fmt: skip
         done += count
         mbarrier.arrive(q_empty.index(g))  # the last scores are there: every warp has waited for them
         last = (done - 1) % STAGES
         mbarrier.wait(v_full.index(last), (done - 1) // STAGES & 1)
-        acc = warpgroup_mma(p, vs.index(last).reshape([N, D]), acc, is_async=True)
+        rounded = gl.convert_layout(p.to(vs.dtype), left)
+        acc = warpgroup_mma(rounded, vs.index(last).reshape([N, D]), acc, is_async=True)
         acc = warpgroup_mma_wait(0, deps=[acc])
         _synchronize()
         mbarrier.arrive(v_empty.index(last))
@@ -203,25 +211,28 @@ def _compute(
         fence_async_shared()
         _synchronize()
         tma.async_copy_shared_to_global(o, [head // heads, head % heads, start, 0], os.index(g))
+        rows = start + gl.arange(0, GROUP, layout=gl.SliceLayout(1, scores))
         gl.store(lse + head.to(gl.int64) * row_step + rows, m * scale + gl.log(l), mask=rows < row_step)
     tma.store_wait(0)
 
 
 @gluon.jit
 def attention_hopper_kernel(
-    o, lse, q, k, v, heads, group, near, tiles, queries, keys, row_step, scale,
-    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    o, lse, q, k, v, heads, group, tiles, queries, keys, row_step, scale,
+    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, NEAR: gl.constexpr,
 ):  # fmt: skip
     """One program of four warps, and five more: tiles of 128 queries of a head, one after another.
 
     o, q are descriptors of (batch, heads, length, D) with blocks of 64 rows, k, v with blocks of N; the rest is that of
     `attention_kernel`, lse's `step` called `row_step`. Grid: as many programs as there are multiprocessors, at most
-    `tiles`, which are the blocks of queries times batch * heads, a multiple of `near` heads.
+    `tiles`, which are the blocks of queries times batch * heads, a multiple of NEAR heads (a power of 2).
     """
     qs = gl.allocate_shared_memory(q.dtype, [2, 1, 1, GROUP, D], q.layout)
     os = gl.allocate_shared_memory(o.dtype, [2, 1, 1, GROUP, D], o.layout)
     ks = gl.allocate_shared_memory(k.dtype, [STAGES, 1, 1, N, D], k.layout)
     vs = gl.allocate_shared_memory(v.dtype, [STAGES, 1, 1, N, D], v.layout)
+    cols = gl.allocate_shared_memory(gl.int32, [N], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    cols.store(gl.arange(0, N, layout=gl.BlockedLayout([1], [32], [4], [0])))
     q_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     q_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -239,12 +250,12 @@ def attention_hopper_kernel(
     fence_async_shared()
     places = (qs, ks, vs)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
-    sizes = (heads, near, gl.cdiv(queries, 2 * GROUP), tiles, queries, keys)
+    sizes = (heads, gl.cdiv(queries, 2 * GROUP), tiles, queries, keys)
     gl.warp_specialize(
         [
-            (_compute, (gl.constexpr(0), o, lse, row_step, scale, places, os, barriers, sizes, CAUSAL, N, D, STAGES)),
-            (_compute, (gl.constexpr(1), o, lse, row_step, scale, places, os, barriers, sizes, CAUSAL, N, D, STAGES)),
-            (_load, (q, k, v, group, places, barriers, sizes, CAUSAL, N, STAGES)),
+            (_compute, (gl.constexpr(0), o, lse, row_step, scale, places, os, cols, barriers, sizes, CAUSAL, N, D, STAGES, NEAR)),
+            (_compute, (gl.constexpr(1), o, lse, row_step, scale, places, os, cols, barriers, sizes, CAUSAL, N, D, STAGES, NEAR)),
+            (_load, (q, k, v, group, places, barriers, sizes, CAUSAL, N, STAGES, NEAR)),
         ],
         [4, 1],
         [240, 24],
