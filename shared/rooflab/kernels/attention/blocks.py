@@ -14,13 +14,18 @@ __all__ = ["backward_blocks", "forward_blocks"]
 Blocks = dict[str, int]
 
 
-def forward_blocks(width: int, itemsize: int) -> list[Blocks]:
-    """Return what the forward kernel can be launched with, the most likely one for a large chip first.
+def forward_blocks(width: int, itemsize: int, *, hopper: bool = False) -> list[Blocks]:
+    """Return what the forward kernels can be launched with, the most likely one for a large chip first.
 
     Args:
         width: D.
         itemsize: bytes of an element of q, k and v.
+        hopper: the kernel for Hopper can be launched too; its blocks have STAGES in place of M.
     """
+    if hopper:
+        deepest = 4 if width <= 64 else 2
+        special = [{"N": 128, "STAGES": stages, "num_warps": 4} for stages in range(deepest, 1, -1)]
+        return special + forward_blocks(width, itemsize)
     if itemsize == 4:
         return _all((64, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1))
     if width <= 64:

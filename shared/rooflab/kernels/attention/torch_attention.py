@@ -14,16 +14,16 @@ import math
 from typing import Any
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..demands import floats, refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .blocks import backward_blocks, forward_blocks
+from .torch_descriptors import described, launch_on_hopper, on_hopper, rows_described
 from .triton_attention import attention_kernel
 from .triton_attention_backward import attention_keys_backward_kernel, attention_queries_backward_kernel
 
-__all__ = ["attention", "attention_backward", "attention_with_lse", "check_heads", "described"]
+__all__ = ["attention", "attention_backward", "attention_with_lse", "check_heads"]
 
 WIDTHS = (16, 32, 64, 128)
 
@@ -76,8 +76,10 @@ def attention_with_lse(
         return o.zero_(), lse.fill_(-math.inf)
 
     def run(choice: Any) -> None:
+        if "STAGES" in choice:
+            return launch_on_hopper(o, lse, q, k, v, causal, scale, choice)
         rows, cols = choice["M"], choice["N"]
-        launch(
+        return launch(
             attention_kernel, (-(-queries // rows) * batch * heads,), described(o, rows), lse, described(q, rows),
             described(k, cols), described(v, cols), heads, heads // k.shape[1], queries, keys, lse.shape[2], scale,
             CAUSAL=causal, D=width, **choice,
@@ -85,7 +87,7 @@ def attention_with_lse(
 
     if q.numel():
         key = (width, queries, keys, 1 + causal)
-        run(choose("attention", key, forward_blocks(width, q.itemsize), run, q.device))
+        run(choose("attention", key, forward_blocks(width, q.itemsize, hopper=on_hopper(q)), run, q.device))
     return o, lse
 
 
@@ -126,7 +128,7 @@ def attention_backward(
 
     def run_keys(choice: Any) -> None:
         m, n = choice["M"], choice["N"]
-        statistics = (TensorDescriptor.from_tensor(each.flatten(0, 1), [1, m]) for each in (lse, delta))
+        statistics = (rows_described(each, m) for each in (lse, delta))
         launch(
             attention_keys_backward_kernel, (-(-keys // n) * batch * few,), described(dk, n), described(dv, n),
             described(do, m), *statistics, described(q, m), described(k, n), described(v, n), *sizes, scale,
@@ -136,20 +138,6 @@ def attention_backward(
     run_queries(choose("attention_queries_backward", key, of_queries, run_queries, q.device))  # writes delta
     run_keys(choose("attention_keys_backward", key, of_keys, run_keys, q.device))
     return dq, dk, dv
-
-
-def described(x: torch.Tensor, rows: int) -> TensorDescriptor:
-    """Return a descriptor of (batch, heads, length, D) with blocks of some rows of one head.
-
-    The copy engine wants D contiguous, and everything else at multiples of 16 bytes: a tensor that is not so is copied.
-    """
-    steps = [x.stride(i) for i in range(3)]
-    unit = 16 // x.itemsize
-    # Where there is one index only, its stride is never used, but must be right.
-    steps = [x.shape[3] if size == 1 else step for size, step in zip(x.shape[:3], steps, strict=True)]
-    if x.stride(3) != 1 or x.data_ptr() % 16 or any(step % unit or not step for step in steps):
-        return described(x.contiguous(), rows)
-    return TensorDescriptor(x, list(x.shape), [*steps, 1], [1, 1, rows, x.shape[3]])
 
 
 def check_heads(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:

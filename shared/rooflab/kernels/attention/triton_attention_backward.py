@@ -73,7 +73,7 @@ def attention_queries_backward_kernel(
     seen = rows * 0 + (keys - 1)  # the last key that each query may see
     plain = keys // N * N
     if CAUSAL:
-        seen = tl.minimum(rows + ahead, keys - 1)
+        seen = rows + ahead
         last = tl.minimum(keys, start + M + ahead)
         plain = (start + ahead + 1) // N * N
     acc = tl.zeros([M, D], tl.float32)

@@ -30,57 +30,54 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 __all__ = ["attention_hopper_kernel"]
 
-LOG2E = gl.constexpr(1.4426950408889634)
+LOG2E, LN2 = gl.constexpr(1.4426950408889634), gl.constexpr(0.6931471805599453)
 GROUP = gl.constexpr(64)  # queries of a group of warps: what one wgmma takes
 _synchronize = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # Triton 3.7, and 3.6
 
 
 @gluon.jit
-def _turns(tiles):
+def _turns(tiles, CAUSAL: gl.constexpr):
     """How many tiles this program computes."""
+    shares = tiles // 2 if CAUSAL else tiles
     programs = gl.num_programs(0)
-    rest = tiles % programs
-    rounds = tiles // programs
-    place = gl.program_id(0)
-    if rounds % 2 == 1:
-        place = programs - 1 - place
-    return rounds + (place < rest).to(gl.int32)
+    mine = shares // programs + (gl.program_id(0) < shares % programs).to(gl.int32)
+    return mine * 2 if CAUSAL else mine
 
 
 @gluon.jit
-def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr, NEAR: gl.constexpr):
+def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):
     """Return the head, the first query and the number of key blocks of this program's tile at its turn.
 
-    NEAR heads are gone through together, those whose keys and values the L2 cache holds; under a causal mask the tiles
-    with the most keys first. Rounds go forth and back, so that no program gets the longest tile of each.
+    Under a causal mask a program takes the last block and the first one of a head, or the last but one and the second:
+    any two such blocks see as many keys as any other two. `blocks` is even then; a block beyond the end sees one.
     """
-    programs = gl.num_programs(0)
-    place = gl.program_id(0)
-    if turn % 2 == 1:
-        place = programs - 1 - place
-    tile = turn * programs + place
-    section = tile // (NEAR * blocks)
-    among = tile - section * NEAR * blocks
-    head = section * NEAR + among % NEAR
-    block = among // NEAR
     if CAUSAL:
-        block = blocks - 1 - block
-    start = block * 2 * GROUP
-    last = keys
-    if CAUSAL:
+        share = turn // 2 * gl.num_programs(0) + gl.program_id(0)
+        head = share // (blocks // 2)
+        block = share - head * (blocks // 2)
+        if turn % 2 == 0:
+            block = blocks - 1 - block
+        start = block * 2 * GROUP
         last = gl.minimum(keys, start + 2 * GROUP + keys - queries)
+        if start >= queries:
+            last = 1
+    else:
+        tile = turn * gl.num_programs(0) + gl.program_id(0)
+        head = tile // blocks
+        start = (tile - head * blocks) * 2 * GROUP
+        last = keys
     return head, start, gl.cdiv(last, N)
 
 
 @gluon.jit
-def _load(q, k, v, group, places, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr, NEAR: gl.constexpr):
+def _load(q, k, v, group, places, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):
     """The warp that loads: for each tile the queries of both groups, then keys and values block by block."""
     qs, ks, vs = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
     heads, blocks, tiles, queries, keys = sizes
     step = 0
-    for turn in range(_turns(tiles)):
-        head, start, count = _tile(turn, blocks, queries, keys, CAUSAL, N, NEAR)
+    for turn in range(_turns(tiles, CAUSAL)):
+        head, start, count = _tile(turn, blocks, queries, keys, CAUSAL, N)
         b, h = head // heads, head % heads
         for g in gl.static_range(2):
             mbarrier.wait(q_empty.index(g), turn & 1 ^ 1)  # the first wait of all passes
@@ -130,27 +127,26 @@ def _step(
     mbarrier.wait(k_full.index(now), phase)
     keys_shared = ks.index(now).reshape([N, D]).permute([1, 0])
     s = warpgroup_mma(queries_shared, keys_shared, zero, use_acc=False, is_async=True)
-    left: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
-    rounded = gl.convert_layout(p.to(vs.dtype), left)
     mbarrier.wait(v_full.index(past), past_phase)
-    acc = warpgroup_mma(rounded, vs.index(past).reshape([N, D]), acc, is_async=True)
+    acc = warpgroup_mma(p, vs.index(past).reshape([N, D]), acc, is_async=True)
     s = warpgroup_mma_wait(1, deps=[s])
     _synchronize()  # all four warps have read the keys
     mbarrier.arrive(k_empty.index(now))
-    p, a, m, l = _softmax(s, m, l, seen - j * N, cols, c, MASKED)
+    new, a, m, l = _softmax(s, m, l, seen - j * N, cols, c, MASKED)
+    new = gl.convert_layout(new.to(vs.dtype), p.type.layout)
     # This passes at once. Without the branch in it, the assembler moves the exponentials behind the next line's wait.
     mbarrier.wait(v_full.index(past), past_phase)
     acc = warpgroup_mma_wait(0, deps=[acc])
     _synchronize()
     mbarrier.arrive(v_empty.index(past))
     acc = acc * gl.convert_layout(a, gl.SliceLayout(1, acc.type.layout))[:, None]
-    return acc, p, m, l
+    return acc, new, m, l
 
 
 @gluon.jit
 def _compute(
     g: gl.constexpr, o, lse, row_step, scale, places, os, cols, barriers, sizes,
-    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, NEAR: gl.constexpr,
+    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """A group of four warps: the softmax and the products of 64 queries of each tile."""
     qs, ks, vs = places
@@ -162,14 +158,14 @@ def _compute(
     ahead = keys - queries
     c = scale * LOG2E
     done = 0
-    for turn in range(_turns(tiles)):
-        head, start, count = _tile(turn, blocks, queries, keys, CAUSAL, N, NEAR)
+    for turn in range(_turns(tiles, CAUSAL)):
+        head, start, count = _tile(turn, blocks, queries, keys, CAUSAL, N)
         start += g * GROUP
         rows = start + gl.arange(0, GROUP, layout=gl.SliceLayout(1, scores))
         seen = rows * 0 + (keys - 1)  # the last key that each row may see
         plain = keys // N  # blocks that need no mask
         if CAUSAL:
-            seen = gl.minimum(rows + ahead, keys - 1)
+            seen = rows + ahead
             plain = (start + ahead + 1) // N
         plain = gl.minimum(plain, count)
         m = gl.full([GROUP], -float("inf"), gl.float32, gl.SliceLayout(1, scores))
@@ -187,6 +183,7 @@ def _compute(
         _synchronize()
         mbarrier.arrive(k_empty.index(now))
         p, a, m, l = _softmax(s, m, l, seen, cols, c, True)
+        p = gl.convert_layout(p.to(vs.dtype), left)
         for j in range(1, plain):
             acc, p, m, l = _step(
                 acc, p, m, l, done + j, j, queries_shared, ks, vs, barriers, seen, cols, c, False, N, D, STAGES
@@ -199,8 +196,9 @@ def _compute(
         mbarrier.arrive(q_empty.index(g))  # the last scores are there: every warp has waited for them
         last = (done - 1) % STAGES
         mbarrier.wait(v_full.index(last), (done - 1) // STAGES & 1)
-        rounded = gl.convert_layout(p.to(vs.dtype), left)
-        acc = warpgroup_mma(rounded, vs.index(last).reshape([N, D]), acc, is_async=True)
+        acc = warpgroup_mma(p, vs.index(last).reshape([N, D]), acc, is_async=True)
+        rows = start + gl.arange(0, GROUP, layout=gl.SliceLayout(1, scores))
+        gl.store(lse + head.to(gl.int64) * row_step + rows, (m * c + gl.log2(l)) * LN2, mask=rows < row_step)
         acc = warpgroup_mma_wait(0, deps=[acc])
         _synchronize()
         mbarrier.arrive(v_empty.index(last))
@@ -211,21 +209,19 @@ def _compute(
         fence_async_shared()
         _synchronize()
         tma.async_copy_shared_to_global(o, [head // heads, head % heads, start, 0], os.index(g))
-        rows = start + gl.arange(0, GROUP, layout=gl.SliceLayout(1, scores))
-        gl.store(lse + head.to(gl.int64) * row_step + rows, m * scale + gl.log(l), mask=rows < row_step)
     tma.store_wait(0)
 
 
 @gluon.jit
 def attention_hopper_kernel(
-    o, lse, q, k, v, heads, group, tiles, queries, keys, row_step, scale,
-    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, NEAR: gl.constexpr,
+    o, lse, q, k, v, heads, group, blocks, tiles, queries, keys, row_step, scale,
+    CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """One program of four warps, and five more: tiles of 128 queries of a head, one after another.
 
     o, q are descriptors of (batch, heads, length, D) with blocks of 64 rows, k, v with blocks of N; the rest is that of
-    `attention_kernel`, lse's `step` called `row_step`. Grid: as many programs as there are multiprocessors, at most
-    `tiles`, which are the blocks of queries times batch * heads, a multiple of NEAR heads (a power of 2).
+    `attention_kernel`, lse's `step` called `row_step`. `blocks` of queries of a head (rounded up to an even number if
+    CAUSAL) times batch * heads are the `tiles`. Grid: as many programs as there are multiprocessors.
     """
     qs = gl.allocate_shared_memory(q.dtype, [2, 1, 1, GROUP, D], q.layout)
     os = gl.allocate_shared_memory(o.dtype, [2, 1, 1, GROUP, D], o.layout)
@@ -250,12 +246,12 @@ def attention_hopper_kernel(
     fence_async_shared()
     places = (qs, ks, vs)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
-    sizes = (heads, gl.cdiv(queries, 2 * GROUP), tiles, queries, keys)
+    sizes = (heads, blocks, tiles, queries, keys)
     gl.warp_specialize(
         [
-            (_compute, (gl.constexpr(0), o, lse, row_step, scale, places, os, cols, barriers, sizes, CAUSAL, N, D, STAGES, NEAR)),
-            (_compute, (gl.constexpr(1), o, lse, row_step, scale, places, os, cols, barriers, sizes, CAUSAL, N, D, STAGES, NEAR)),
-            (_load, (q, k, v, group, places, barriers, sizes, CAUSAL, N, STAGES, NEAR)),
+            (_compute, (gl.constexpr(0), o, lse, row_step, scale, places, os, cols, barriers, sizes, CAUSAL, N, D, STAGES)),
+            (_compute, (gl.constexpr(1), o, lse, row_step, scale, places, os, cols, barriers, sizes, CAUSAL, N, D, STAGES)),
+            (_load, (q, k, v, group, places, barriers, sizes, CAUSAL, N, STAGES)),
         ],
         [4, 1],
         [240, 24],
