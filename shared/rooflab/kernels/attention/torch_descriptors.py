@@ -35,7 +35,7 @@ def described(x: torch.Tensor, rows: int, *, layout: Any = None) -> Any:
     sizes = list(x.shape)
     steps = [x.shape[3] if sizes[i] == 1 else x.stride(i) for i in range(3)]
     if x.stride(3) != 1 or x.data_ptr() % 16 or any(step % unit or not step for step in steps):
-        return described(x.contiguous(), rows, layout=layout)
+        return described(x.clone(memory_format=torch.contiguous_format), rows, layout=layout)
     block = [1, 1, rows, x.shape[3]]
     if layout is None:
         return TensorDescriptor(x, sizes, [*steps, 1], block)

@@ -50,7 +50,7 @@ def _attend(
     return acc, m, l
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["heads", "group", "queries", "keys", "step"])
 def attention_kernel(
     o, lse, q, k, v, heads, group, queries, keys, step, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,

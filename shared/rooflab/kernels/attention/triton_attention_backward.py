@@ -44,7 +44,7 @@ def _over_keys(
     return dq
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["heads", "group", "queries", "keys", "step"])
 def attention_queries_backward_kernel(
     dq, delta, o, do, lse, q, k, v, heads, group, queries, keys, step, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
@@ -86,7 +86,7 @@ def attention_queries_backward_kernel(
     dq.store([b, h, start, 0], (acc * scale).to(dq.dtype).reshape(1, 1, M, D))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["heads", "group", "queries", "keys"])
 def attention_keys_backward_kernel(
     dk, dv, do, lse, delta, q, k, v, heads, group, queries, keys, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,

@@ -212,7 +212,7 @@ def _compute(
     tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["heads", "group", "blocks", "tiles", "queries", "keys", "row_step"])
 def attention_hopper_kernel(
     o, lse, q, k, v, heads, group, blocks, tiles, queries, keys, row_step, scale,
     CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
