@@ -6,14 +6,13 @@ import pytest
 
 from rooflab import costs
 from rooflab.counters import count
-
-from .agreement import DEVICE, SHORT, near, random, torch
-
-from rooflab.kernels.attention.torch_attention import (  # noqa: E402  after the interpreter has been chosen
+from rooflab.kernels.attention.torch_attention import (
     attention,
     attention_backward,
     attention_with_lse,
 )
+
+from .agreement import DEVICE, SHORT, near, random, torch
 
 # batch, heads, heads of k and v, queries, keys, D: blocks of 32 to 128 end inside, at and beyond each length.
 SHAPES = [(1, 2, 1, 37, 41, 16), (2, 2, 2, 130, 300, 64), (1, 1, 1, 257, 257, 128), (1, 4, 2, 1, 65, 32)]
@@ -81,7 +80,15 @@ def test_the_causal_mask_ends_anywhere_in_a_block(queries, more):
         lambda x: x[:, :1].expand_as(x),
         lambda x: torch.cat([x.flatten()[:1], x.flatten()])[1:].view_as(x),
     ],
-    ids=["heads inside", "a slice of D", "every other row", "D outside", "odd rows", "one head for all", "odd beginning"],
+    ids=[
+        "heads inside",
+        "a slice of D",
+        "every other row",
+        "D outside",
+        "odd rows",
+        "one head for all",
+        "odd beginning",
+    ],
 )
 def test_strides_of_any_kind(change):
     agree([change(each) for each in inputs((2, 2, 2, 40, 50, 16), torch.bfloat16)])
@@ -102,6 +109,7 @@ def test_the_output_keeps_the_order_of_the_dimensions_of_q():
     assert attention(q, k, v).transpose(1, 2).is_contiguous()
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN slice")  # of NumPy, which interprets the largest of a row of NaN
 def test_nan_and_infinity_go_where_they_go_in_torch():
     q, k, v = inputs((1, 1, 1, 9, 70, 16))
     q[0, 0, 2, 3] = math.nan
@@ -116,6 +124,7 @@ def test_nan_and_infinity_go_where_they_go_in_torch():
     assert attention(q, k, v)[0, 0, 0, 1] == math.inf
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN slice")
 def test_a_row_without_any_score_is_nan_and_one_that_begins_without_is_not():
     q, k, v = torch.ones(1, 1, 2, 16), torch.zeros(1, 1, 200, 16), inputs((1, 1, 1, 2, 200, 16))[2]
     q[0, 0, 1, 0] = -1.0
@@ -129,7 +138,9 @@ def test_a_row_without_any_score_is_nan_and_one_that_begins_without_is_not():
 
 def test_large_scores_do_not_overflow():
     q, k, v = inputs((1, 1, 1, 20, 90, 16))
-    near(attention(q * 1e3, k, v), reference(*(each.double() for each in (q * 1e3, k, v)))[0], length=90, terms=4.0)
+    q = q * 1e4  # exp of the scores is infinite, and even their rounding errors are of the order of 0.01
+    right = reference(q.double(), k.double(), v.double())[0]
+    torch.testing.assert_close(attention(q, k, v).double(), right, rtol=0.05, atol=0.05)
 
 
 @pytest.mark.parametrize("empty", ["batch", "heads", "queries", "keys"])

@@ -1,7 +1,7 @@
 """Which block sizes can attention use?
 
-M queries meet N keys at a time. A thread holds, of the M x N scores and the M x D sums, (M N + M D) / (32 warps) numbers
-in registers of 32 bits, and at most 255 of these: with D = 128, blocks of 128 x 128 need 8 warps.
+M queries meet N keys at a time. A thread holds, of M x N scores and M x D sums, (M N + M D) / (32 warps) numbers in
+registers of 32 bits, and at most 255 of these: with D = 128, blocks of 128 x 128 need 8 warps.
 
 >>> forward_blocks(64, 2)[0]
 {'M': 128, 'N': 128, 'num_warps': 8, 'num_stages': 2}

@@ -34,8 +34,8 @@ def attention(
     """Return softmax(scale q k^T) v of each head, the scores never in memory.
 
     Args:
-        q: queries, (batch, heads, queries, D), float32, bfloat16 or float16; D is 16, 32, 64 or 128. Batch, head and row
-            may have any strides; a copy is made if D is not contiguous, or if a row does not begin at 16 bytes.
+        q: queries, (batch, heads, queries, D), float32, bfloat16 or float16; D is 16, 32, 64 or 128. Batch, head and
+            row may have any strides; a copy is made if D is not contiguous, or if a row does not begin at 16 bytes.
         k: keys, (batch, kv_heads, keys, D); heads is a multiple of kv_heads, whose heads consecutive ones share.
         v: values, as k.
         causal: each query sees the keys up to its own position, the last query all of them.
@@ -47,7 +47,7 @@ def attention(
 
     Raises:
         TypeError: for other formats.
-        ValueError: shapes that do not fit together, more queries than keys under a causal mask, a scale of zero or less.
+        ValueError: for shapes that do not fit together, more queries than keys under a causal mask, a scale of zero.
     """
     return attention_with_lse(q, k, v, causal, q.shape[-1] ** -0.5 if scale is None else scale)[0]
 
@@ -167,7 +167,9 @@ def _check(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal:
     if not 0 < scale < math.inf:
         refuse(name, f"expected a positive scale; found {scale}.")
     if causal and q.shape[2] > k.shape[2]:
-        refuse(name, f"expected at least as many keys as queries under a causal mask; found {k.shape[2]} < {q.shape[2]}.")
+        refuse(
+            name, f"expected at least as many keys as queries under a causal mask; found {k.shape[2]} < {q.shape[2]}."
+        )
 
 
 def _like(x: torch.Tensor) -> torch.Tensor:

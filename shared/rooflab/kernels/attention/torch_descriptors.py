@@ -45,7 +45,7 @@ def described(x: torch.Tensor, rows: int, *, layout: Any = None) -> Any:
 
 
 def rows_described(x: torch.Tensor, cols: int) -> TensorDescriptor:
-    """Return a descriptor of statistics, (batch, heads, step) and contiguous, with blocks of some columns of one row."""
+    """Return a descriptor of statistics, (batch, heads, step), contiguous, with blocks of some columns of one row."""
     return TensorDescriptor.from_tensor(x.flatten(0, 1), [1, cols])
 
 

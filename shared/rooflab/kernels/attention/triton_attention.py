@@ -2,13 +2,13 @@
 
     s = scale q k^T,    p = exp(s - max s),    o = p v / sum p,    lse = max s + log(sum p)
 
-A program owns M queries and goes through the keys N at a time. It keeps the largest score m and the sum l of each row so
-far, and rescales what it has when m grows:
+A program owns M queries and goes through the keys N at a time. It keeps the largest score m and the sum l of each row
+so far, and rescales what it has when m grows:
 
     m' = max(m, max s),    a = exp(m - m'),    l = a l + sum exp(s - m'),    acc = a acc + exp(s - m') v.
 
-FLOPs: 4 D for each pair of a query and a key that it may see. Bytes: q, k, v and o once from memory (k and v again for each
-block of queries, but from the cache), 4 Q for lse. The intensity is of the order of M: the products are the roof, so
+FLOPs: 4 D for each pair of a query and a key that it may see. Bytes: q, k, v and o once from memory (k and v again for
+each block of queries, but from the cache), 4 Q for lse. The intensity is of the order of M: products are the roof, so
 whatever is not a product must be few instructions, and run while products do:
 
 * exp2 instead of exp: with c = scale log2(e), exp(s - m) = exp2(c s - c m) is one multiply-add and one exponential.
@@ -29,7 +29,7 @@ __all__ = ["attention_kernel"]
 
 @triton.jit
 def _attend(
-    acc, m, l, q, k, v, b, h, first, last, seen, c,
+    acc, m, total, q, k, v, b, h, first, last, seen, c,
     MASKED: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """Take the keys from `first` to `last` into the sums of M queries, of which each sees keys up to `seen`."""
@@ -43,11 +43,11 @@ def _attend(
         base = tl.where(larger == -float("inf"), 0.0, larger * c)
         p = tl.exp2(s * c - base[:, None])
         a = tl.exp2(m * c - base)
-        l = l * a + tl.sum(p, 1)
+        total = total * a + tl.sum(p, 1)
         block = v.load([b, h, n, 0]).reshape(N, D)
         acc = tl.dot(p.to(block.dtype), block, acc * a[:, None], input_precision="ieee")
         m = larger
-    return acc, m, l
+    return acc, m, total
 
 
 @triton.jit(do_not_specialize=["heads", "group", "queries", "keys", "step"])
@@ -72,7 +72,7 @@ def attention_kernel(
     ahead = keys - queries
     c = scale * 1.4426950408889634
     m = tl.full([M], -float("inf"), tl.float32)
-    l = tl.zeros([M], tl.float32)
+    total = tl.zeros([M], tl.float32)
     acc = tl.zeros([M, D], tl.float32)
     tile = q.load([b, h, start, 0]).reshape(M, D)
     last = keys
@@ -82,12 +82,12 @@ def attention_kernel(
         seen = rows + ahead
         last = tl.minimum(keys, start + M + ahead)
         plain = (start + ahead + 1) // N * N
-    acc, m, l = _attend(
-        acc, m, l, tile, k, v, b, h // group, 0, plain, seen, c, False, N, D
+    acc, m, total = _attend(
+        acc, m, total, tile, k, v, b, h // group, 0, plain, seen, c, False, N, D
     )  # fmt: skip
-    acc, m, l = _attend(
-        acc, m, l, tile, k, v, b, h // group, plain, last, seen, c, True, N, D
+    acc, m, total = _attend(
+        acc, m, total, tile, k, v, b, h // group, plain, last, seen, c, True, N, D
     )  # fmt: skip
-    out = acc / l[:, None]
+    out = acc / total[:, None]
     o.store([b, h, start, 0], out.to(o.dtype).reshape(1, 1, M, D))
-    tl.store(lse + head.to(tl.int64) * step + rows, m * scale + tl.log(l), mask=rows < step)
+    tl.store(lse + head.to(tl.int64) * step + rows, m * scale + tl.log(total), mask=rows < step)

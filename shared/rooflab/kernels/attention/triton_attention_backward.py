@@ -7,11 +7,12 @@ With s, p and lse as in the forward pass (which leaves o and lse, but no p), and
 
 A sum over keys (dq) and sums over queries (dk, dv) cannot both stay in one program. Adding dq up in memory would need
 atomics or an order among programs; here s and dp are computed twice instead, by a kernel that owns queries and one that
-owns keys: 7 products of 2 D FLOPs a pair, where 5 are needed. Each sum is made in registers, in one order, written once.
+owns keys: 7 products of 2 D FLOPs a pair, where 5 are needed. Each sum is made in registers, in one order.
 
-Registers are what is short: dk and dv of 128 keys and D = 128 take 128 of a thread's 255 at 8 warps. So the scores of a
-step are for 64 queries only, and transposed (keys down): p^T and ds^T are then left operands of the next products, which
-wgmma reads from the registers in which the exponentials left them.
+Registers are what is short: with D = 128, dk and dv of 64 keys take 128 of a thread's 255 at 4 warps. So the scores of
+a step are for 64 queries only, and transposed (keys down): p^T and ds^T are then left operands of the next products,
+which wgmma reads from the registers in which the exponentials left them. Two programs fit on a multiprocessor: the
+products of one run during the exponentials of the other.
 
 Source: Dao 2023 (FlashAttention-2), algorithm 2.
 """
@@ -94,7 +95,8 @@ def attention_keys_backward_kernel(
     """One program: dk and dv of N keys of one head of k and v, summed over the `group` query heads that share it.
 
     dk, dv, do, q, k, v are descriptors of (batch, heads, length, D) with blocks of M or N rows, lse and delta of
-    (batch * heads, queries rounded up to 4) with blocks of M, `heads` those of q. Grid: blocks of keys times batch * heads // group.
+    (batch * heads, queries rounded up to 4) with blocks of M, `heads` those of q.
+    Grid: blocks of keys times batch * heads // group.
     """
     blocks = tl.cdiv(keys, N)
     start = tl.program_id(0) % blocks * N  # under a causal mask the first keys are seen by the most queries
@@ -117,7 +119,7 @@ def attention_keys_backward_kernel(
             lse2 = lse.load([b * heads + head, m]).reshape(M) * LOG2E
             qt = q.load([b, head, m, 0]).reshape(M, D)
             p = tl.exp2(tl.dot(kt, qt.T, input_precision="ieee") * c - lse2[None, :])
-            if CAUSAL:
+            if CAUSAL:  # noqa: SIM102  (known when compiling, the second condition is not)
                 # A second loop for the blocks on the diagonal would need registers that are not there.
                 if m + ahead < start + N - 1:
                     p = tl.where((cols - ahead - m)[:, None] <= tl.arange(0, M)[None, :], p, 0.0)

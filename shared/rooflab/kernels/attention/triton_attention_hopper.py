@@ -70,9 +70,9 @@ def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):
 
 
 @gluon.jit
-def _load(q, k, v, group, places, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):
+def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):
     """The warp that loads: for each tile the queries of both groups, then keys and values block by block."""
-    qs, ks, vs = places
+    qs, ks, vs, _ = shared
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
     heads, blocks, tiles, queries, keys = sizes
     step = 0
@@ -95,29 +95,51 @@ def _load(q, k, v, group, places, barriers, sizes, CAUSAL: gl.constexpr, N: gl.c
 
 
 @gluon.jit
-def _softmax(s, m, l, last, cols, c, MASKED: gl.constexpr):
+def _softmax(s, m, total, last, numbers, c, MASKED: gl.constexpr, CAUSAL: gl.constexpr):
     """Return the probabilities of a block of scores, the factor for what came before, and the new statistics.
 
-    `last` is the last column of the block that each row may see; `cols` numbers the columns, in shared memory: 32 numbers
-    that never change would be kept in registers throughout.
+    The first row (any row, if not CAUSAL) may see the block's columns up to `last`. `numbers` are 0, 1, ..., N - 1 in
+    shared memory: as they never change, each thread would keep its 34 of them in registers throughout.
     """
     if MASKED:
-        s = gl.where(cols.load(gl.SliceLayout(0, s.type.layout))[None, :] <= last[:, None], s, -float("inf"))
+        cols = numbers.load(gl.SliceLayout(0, s.type.layout))[None, :]
+        if CAUSAL:
+            cols -= numbers.slice(0, GROUP).load(gl.SliceLayout(1, s.type.layout))[:, None]
+        s = gl.where(cols <= last, s, -float("inf"))
     larger = gl.maximum(m, gl.max(s, 1))
     base = gl.where(larger == -float("inf"), 0.0, larger * c)
     p = gl.exp2(s * c - base[:, None])
     a = gl.exp2(m * c - base)
-    return p, a, larger, l * a + gl.sum(p, 1)
+    return p, a, larger, total * a + gl.sum(p, 1)
+
+
+@gluon.jit
+def _first(
+    step, m, total, queries_shared, ks, barriers, last, numbers, c,
+    CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """Scores of a tile's first block, which have no other product to overlap with."""
+    _, _, k_full, k_empty, _, _ = barriers
+    zero = gl.zeros([GROUP, N], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16]))
+    now = step % STAGES
+    mbarrier.wait(k_full.index(now), step // STAGES & 1)
+    keys_shared = ks.index(now).reshape([N, queries_shared.shape[1]]).permute([1, 0])
+    s = warpgroup_mma(queries_shared, keys_shared, zero, use_acc=False, is_async=True)
+    s = warpgroup_mma_wait(0, deps=[s])
+    _synchronize()  # all four warps have read the keys
+    mbarrier.arrive(k_empty.index(now))
+    p, _, m, total = _softmax(s, m, total, last, numbers, c, True, CAUSAL)
+    return p, m, total
 
 
 @gluon.jit
 def _step(
-    acc, p, m, l, step, j, queries_shared, ks, vs, barriers, seen, cols, c,
-    MASKED: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    acc, p, m, total, step, j, queries_shared, ks, vs, barriers, last, numbers, c,
+    MASKED: gl.constexpr, CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Scores of the tile's block `j`, while the probabilities `p` of the one before meet its values.
 
-    `step` counts the blocks of all tiles, `seen` is the last key of each row.
+    `step` counts the blocks of all tiles, `last` is the last key that the first row sees.
     """
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16])
     _, _, k_full, k_empty, v_full, v_empty = barriers
@@ -132,7 +154,7 @@ def _step(
     s = warpgroup_mma_wait(1, deps=[s])
     _synchronize()  # all four warps have read the keys
     mbarrier.arrive(k_empty.index(now))
-    new, a, m, l = _softmax(s, m, l, seen - j * N, cols, c, MASKED)
+    new, a, m, total = _softmax(s, m, total, last - j * N, numbers, c, MASKED, CAUSAL)
     new = gl.convert_layout(new.to(vs.dtype), p.type.layout)
     # This passes at once. Without the branch in it, the assembler moves the exponentials behind the next line's wait.
     mbarrier.wait(v_full.index(past), past_phase)
@@ -140,69 +162,68 @@ def _step(
     _synchronize()
     mbarrier.arrive(v_empty.index(past))
     acc = acc * gl.convert_layout(a, gl.SliceLayout(1, acc.type.layout))[:, None]
-    return acc, new, m, l
+    return acc, new, m, total
+
+
+@gluon.jit
+def _finish(
+    acc, p, m, total, step, places, inside, vs, barriers, c, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr
+):  # fmt: skip
+    """Multiply the last probabilities and values, store lse meanwhile, and return the output."""
+    _, _, _, _, v_full, v_empty = barriers
+    last = step % STAGES
+    mbarrier.wait(v_full.index(last), step // STAGES & 1)
+    acc = warpgroup_mma(p, vs.index(last).reshape([N, D]), acc, is_async=True)
+    gl.store(places, (m * c + gl.log2(total)) * LN2, mask=inside)
+    acc = warpgroup_mma_wait(0, deps=[acc])
+    _synchronize()
+    mbarrier.arrive(v_empty.index(last))
+    return acc * gl.convert_layout(1.0 / total, gl.SliceLayout(1, acc.type.layout))[:, None]
 
 
 @gluon.jit
 def _compute(
-    g: gl.constexpr, o, lse, row_step, scale, places, os, cols, barriers, sizes,
+    g: gl.constexpr, o, lse, row_step, scale, shared, numbers, barriers, sizes,
     CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """A group of four warps: the softmax and the products of 64 queries of each tile."""
-    qs, ks, vs = places
-    q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
+    qs, ks, vs, os = shared
+    q_full, q_empty, _, _, _, _ = barriers
     heads, blocks, tiles, queries, keys = sizes
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16])
     sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
-    left: gl.constexpr = gl.DotOperandLayout(0, sums, 2)
     ahead = keys - queries
     c = scale * LOG2E
     done = 0
     for turn in range(_turns(tiles, CAUSAL)):
         head, start, count = _tile(turn, blocks, queries, keys, CAUSAL, N)
         start += g * GROUP
-        rows = start + gl.arange(0, GROUP, layout=gl.SliceLayout(1, scores))
-        seen = rows * 0 + (keys - 1)  # the last key that each row may see
-        plain = keys // N  # blocks that need no mask
+        last = keys - 1
         if CAUSAL:
-            seen = rows + ahead
-            plain = (start + ahead + 1) // N
-        plain = gl.minimum(plain, count)
+            last = start + ahead
+        plain = gl.minimum((last + 1) // N, count)  # blocks that need no mask
         m = gl.full([GROUP], -float("inf"), gl.float32, gl.SliceLayout(1, scores))
-        l = gl.zeros([GROUP], gl.float32, gl.SliceLayout(1, scores))
+        total = gl.zeros([GROUP], gl.float32, gl.SliceLayout(1, scores))
         acc = gl.zeros([GROUP, D], gl.float32, sums)
         queries_shared = qs.index(g).reshape([GROUP, D])
         mbarrier.wait(q_full.index(g), turn & 1)
-        # The scores of the first block have no product to overlap with.
-        now = done % STAGES
-        mbarrier.wait(k_full.index(now), done // STAGES & 1)
-        zero = gl.zeros([GROUP, N], gl.float32, scores)
-        keys_shared = ks.index(now).reshape([N, D]).permute([1, 0])
-        s = warpgroup_mma(queries_shared, keys_shared, zero, use_acc=False, is_async=True)
-        s = warpgroup_mma_wait(0, deps=[s])
-        _synchronize()
-        mbarrier.arrive(k_empty.index(now))
-        p, a, m, l = _softmax(s, m, l, seen, cols, c, True)
-        p = gl.convert_layout(p.to(vs.dtype), left)
+        p, m, total = _first(done, m, total, queries_shared, ks, barriers, last, numbers, c, CAUSAL, N, STAGES)
+        p = gl.convert_layout(p.to(vs.dtype), gl.DotOperandLayout(0, sums, 2))
         for j in range(1, plain):
-            acc, p, m, l = _step(
-                acc, p, m, l, done + j, j, queries_shared, ks, vs, barriers, seen, cols, c, False, N, D, STAGES
+            acc, p, m, total = _step(
+                acc, p, m, total, done + j, j, queries_shared, ks, vs, barriers, last, numbers, c,
+                False, CAUSAL, N, D, STAGES,
             )  # fmt: skip
         for j in range(gl.maximum(plain, 1), count):
-            acc, p, m, l = _step(
-                acc, p, m, l, done + j, j, queries_shared, ks, vs, barriers, seen, cols, c, True, N, D, STAGES
+            acc, p, m, total = _step(
+                acc, p, m, total, done + j, j, queries_shared, ks, vs, barriers, last, numbers, c,
+                True, CAUSAL, N, D, STAGES,
             )  # fmt: skip
         done += count
         mbarrier.arrive(q_empty.index(g))  # the last scores are there: every warp has waited for them
-        last = (done - 1) % STAGES
-        mbarrier.wait(v_full.index(last), (done - 1) // STAGES & 1)
-        acc = warpgroup_mma(p, vs.index(last).reshape([N, D]), acc, is_async=True)
-        rows = start + gl.arange(0, GROUP, layout=gl.SliceLayout(1, scores))
-        gl.store(lse + head.to(gl.int64) * row_step + rows, (m * c + gl.log2(l)) * LN2, mask=rows < row_step)
-        acc = warpgroup_mma_wait(0, deps=[acc])
-        _synchronize()
-        mbarrier.arrive(v_empty.index(last))
-        out = acc * gl.convert_layout(1.0 / l, gl.SliceLayout(1, sums))[:, None]
+        rows = start + numbers.slice(0, GROUP).load(gl.SliceLayout(1, scores))
+        places = lse + head.to(gl.int64) * row_step + rows
+        out = _finish(acc, p, m, total, done - 1, places, rows < row_step, vs, barriers, c, N, D, STAGES)
         tma.store_wait(0)  # the output of the tile before has been read from shared memory
         _synchronize()
         os.index(g).reshape([GROUP, D]).store(out.to(o.dtype))
@@ -227,8 +248,8 @@ def attention_hopper_kernel(
     os = gl.allocate_shared_memory(o.dtype, [2, 1, 1, GROUP, D], o.layout)
     ks = gl.allocate_shared_memory(k.dtype, [STAGES, 1, 1, N, D], k.layout)
     vs = gl.allocate_shared_memory(v.dtype, [STAGES, 1, 1, N, D], v.layout)
-    cols = gl.allocate_shared_memory(gl.int32, [N], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    cols.store(gl.arange(0, N, layout=gl.BlockedLayout([1], [32], [4], [0])))
+    numbers = gl.allocate_shared_memory(gl.int32, [N], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    numbers.store(gl.arange(0, N, layout=gl.BlockedLayout([1], [32], [4], [0])))
     q_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     q_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -244,15 +265,21 @@ def attention_hopper_kernel(
         mbarrier.init(v_full.index(i), count=1)
         mbarrier.init(v_empty.index(i), count=2)
     fence_async_shared()
-    places = (qs, ks, vs)
+    shared = (qs, ks, vs, os)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
     sizes = (heads, blocks, tiles, queries, keys)
     gl.warp_specialize(
         [
-            (_compute, (gl.constexpr(0), o, lse, row_step, scale, places, os, cols, barriers, sizes, CAUSAL, N, D, STAGES)),
-            (_compute, (gl.constexpr(1), o, lse, row_step, scale, places, os, cols, barriers, sizes, CAUSAL, N, D, STAGES)),
-            (_load, (q, k, v, group, places, barriers, sizes, CAUSAL, N, STAGES)),
+            (
+                _compute,
+                (gl.constexpr(0), o, lse, row_step, scale, shared, numbers, barriers, sizes, CAUSAL, N, D, STAGES),
+            ),
+            (
+                _compute,
+                (gl.constexpr(1), o, lse, row_step, scale, shared, numbers, barriers, sizes, CAUSAL, N, D, STAGES),
+            ),
+            (_load, (q, k, v, group, shared, barriers, sizes, CAUSAL, N, STAGES)),
         ],
         [4, 1],
-        [240, 24],
+        [240, 24],  # registers of a thread: both groups have 240
     )
