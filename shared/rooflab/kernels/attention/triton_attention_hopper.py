@@ -72,7 +72,7 @@ def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):
 @gluon.jit
 def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):
     """The warp that loads: for each tile the queries of both groups, then keys and values block by block."""
-    qs, ks, vs, _ = shared
+    qs, ks, vs, _, _ = shared
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
     heads, blocks, tiles, queries, keys = sizes
     step = 0
@@ -183,11 +183,11 @@ def _finish(
 
 @gluon.jit
 def _compute(
-    g: gl.constexpr, o, lse, row_step, scale, shared, numbers, barriers, sizes,
+    g: gl.constexpr, o, lse, row_step, scale, shared, barriers, sizes,
     CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """A group of four warps: the softmax and the products of 64 queries of each tile."""
-    qs, ks, vs, os = shared
+    qs, ks, vs, os, numbers = shared
     q_full, q_empty, _, _, _, _ = barriers
     heads, blocks, tiles, queries, keys = sizes
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16])
@@ -265,19 +265,13 @@ def attention_hopper_kernel(
         mbarrier.init(v_full.index(i), count=1)
         mbarrier.init(v_empty.index(i), count=2)
     fence_async_shared()
-    shared = (qs, ks, vs, os)
+    shared = (qs, ks, vs, os, numbers)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
     sizes = (heads, blocks, tiles, queries, keys)
     gl.warp_specialize(
         [
-            (
-                _compute,
-                (gl.constexpr(0), o, lse, row_step, scale, shared, numbers, barriers, sizes, CAUSAL, N, D, STAGES),
-            ),
-            (
-                _compute,
-                (gl.constexpr(1), o, lse, row_step, scale, shared, numbers, barriers, sizes, CAUSAL, N, D, STAGES),
-            ),
+            (_compute, (gl.constexpr(0), o, lse, row_step, scale, shared, barriers, sizes, CAUSAL, N, D, STAGES)),
+            (_compute, (gl.constexpr(1), o, lse, row_step, scale, shared, barriers, sizes, CAUSAL, N, D, STAGES)),
             (_load, (q, k, v, group, shared, barriers, sizes, CAUSAL, N, STAGES)),
         ],
         [4, 1],
