@@ -9,7 +9,9 @@ registers of 32 bits, and at most 255 of these: with D = 128, blocks of 128 x 12
 
 from __future__ import annotations
 
-__all__ = ["backward_blocks", "forward_blocks"]
+__all__ = ["backward_blocks", "decode_blocks", "forward_blocks", "key_splits"]
+
+_MOST_SPLITS = 128
 
 Blocks = dict[str, int]
 
@@ -47,6 +49,29 @@ def backward_blocks(width: int, itemsize: int) -> tuple[list[Blocks], list[Block
         _all((128, 64, 8, 2), (64, 64, 4, 2), (128, 128, 8, 2), (64, 32, 4, 1)),
         _all((64, 64, 4, 2), (64, 128, 8, 2), (32, 128, 8, 3), (32, 64, 4, 1)),
     )
+
+
+def decode_blocks(width: int, itemsize: int) -> list[Blocks]:
+    """Return what the kernel for one query can be launched with: N keys at a time, PER_SM programs a processor."""
+    if itemsize == 4:
+        return [{"N": 16, "PER_SM": 4, "num_warps": 4, "num_stages": 2}]
+    short = 128 if width <= 64 else 64
+    return [
+        {"N": n, "PER_SM": programs, "num_warps": 4, "num_stages": stages}
+        for n, programs, stages in ((short, 4, 3), (short, 2, 4), (2 * short, 2, 3), (short, 8, 2), (32, 4, 2))
+    ]
+
+
+def key_splits(keys: int, heads: int, n: int, per_processor: int, processors: int) -> tuple[int, int]:
+    """Return the keys of a stretch, a multiple of n, and the number of stretches: as many programs as are wanted.
+
+    >>> key_splits(8192, 16, 64, 4, 132)  # 16 heads of k and v: 33 stretches would give 528 programs
+    (256, 32)
+    """
+    wanted = min(_MOST_SPLITS, max(1, round(per_processor * processors / heads)))
+    chunk = -(-keys // wanted)
+    chunk = -(-chunk // n) * n
+    return chunk, -(-keys // chunk)
 
 
 def _all(*sizes: tuple[int, int, int, int]) -> list[Blocks]:

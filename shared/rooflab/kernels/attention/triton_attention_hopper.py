@@ -104,7 +104,7 @@ def _softmax(s, m, total, last, numbers, c, MASKED: gl.constexpr, CAUSAL: gl.con
     if MASKED:
         cols = numbers.load(gl.SliceLayout(0, s.type.layout))[None, :]
         if CAUSAL:
-            cols -= numbers.slice(0, GROUP).load(gl.SliceLayout(1, s.type.layout))[:, None]
+            cols = cols - numbers.slice(0, GROUP).load(gl.SliceLayout(1, s.type.layout))[:, None]
         s = gl.where(cols <= last, s, -float("inf"))
     larger = gl.maximum(m, gl.max(s, 1))
     base = gl.where(larger == -float("inf"), 0.0, larger * c)

@@ -1,0 +1,68 @@
+"""The kernel for Hopper, its partitions run as threads: results, and that no barrier waits for ever."""
+
+import numpy as np
+import pytest
+
+from rooflab.answers import tolerance
+
+pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
+
+from rooflab.kernels.attention import triton_attention_hopper as hopper
+
+from . import gluon_threads as threads
+
+
+def reference(q, k, v, causal):
+    q, k, v = (each.astype(np.float64) for each in (q, k, v))
+    k, v = (np.repeat(each, q.shape[1] // k.shape[1], 1) for each in (k, v))
+    s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    if causal:
+        s = np.where(np.triu(np.ones(s.shape[-2:], bool), s.shape[-1] - s.shape[-2] + 1), -np.inf, s)
+    largest = s.max(-1, keepdims=True)
+    p = np.exp(s - largest)
+    return p @ v / p.sum(-1, keepdims=True), largest[..., 0] + np.log(p.sum(-1))
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(
+    ("heads", "few", "queries", "keys", "width", "n", "stages", "programs"),
+    [
+        (1, 1, 64, 64, 64, 128, 2, 1),
+        (4, 2, 200, 300, 64, 128, 2, 3),
+        (2, 2, 500, 500, 64, 64, 3, 3),
+        (3, 1, 130, 130, 128, 128, 2, 2),
+        (1, 1, 5, 700, 64, 128, 2, 1),
+        (2, 1, 1, 1, 64, 128, 2, 9),
+    ],
+)
+def test_results_agree_with_float64(heads, few, queries, keys, width, n, stages, programs, causal):
+    generator = np.random.default_rng(0)
+    sizes = ((2, heads, queries, width), (2, few, keys, width), (2, few, keys, width))
+    q, k, v = (generator.standard_normal(size).astype(np.float16) for size in sizes)
+    o, step = np.full_like(q, np.nan), -(-queries // 4) * 4
+    lse = np.full(2 * heads * step, np.nan, np.float32)
+    blocks = -(-queries // 128)
+    blocks += blocks % 2 if causal else 0
+    tiles = blocks * 2 * heads
+    rows = [threads.Descriptor(each, size) for each, size in ((o, 64), (q, 64), (k, n), (v, n))]
+    threads.run_grid(
+        "attention_hopper_kernel", hopper, min(programs, tiles), rows[0], threads.Pointer(lse), *rows[1:], heads,
+        heads // few, blocks, tiles, queries, keys, step, width**-0.5, CAUSAL=causal, N=n, D=width, STAGES=stages,
+    )  # fmt: skip
+    right, right_lse = reference(q, k, v, causal)
+    allowed = tolerance("fp16", keys, scale=float(np.abs(right).max()))
+    np.testing.assert_allclose(o, right, rtol=allowed.rtol, atol=allowed.atol)
+    np.testing.assert_allclose(lse.reshape(2, heads, step)[..., :queries], right_lse, rtol=1e-5, atol=1e-5)
+    assert np.isfinite(lse).all()
+
+
+def test_a_barrier_that_nobody_completes_is_found(monkeypatch):
+    monkeypatch.setattr(threads, "PATIENCE_S", 0.1)
+    barrier = threads.Barrier()
+    barrier.count = barrier.left = 2
+    barrier.wait(1)  # of the phase before the first: passes
+    barrier.update(1, 0)
+    with pytest.raises(TimeoutError):
+        barrier.wait(0)
+    barrier.update(1, 0)
+    barrier.wait(0)
