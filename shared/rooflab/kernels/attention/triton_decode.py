@@ -9,7 +9,7 @@ chip idle. So the keys are split, and each program goes through one stretch of t
     acc_i, m_i, l_i of stretch i,      o = sum_i exp(m_i - max m) acc_i / sum_i exp(m_i - max m) l_i,
 
 where a second, small kernel does the sums over i; its bytes are 4 (D + 2) a stretch of hundreds of keys. The query
-heads that share a head of k and v are the rows of one product, padded to the 16 rows that a matrix instruction takes: it
+heads that share a head of k and v are the rows of one product, padded to the 16 that a matrix instruction takes: this
 costs nothing, since the products are far from their roof, and k and v are read once for all of them.
 
 Source: Dao et al. 2023 (Flash-Decoding).
