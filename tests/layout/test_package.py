@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "shared" / "rooflab"
 
 LAYERS = {
-    "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "units"},
+    "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "tolerances", "units"},
     "measuring": {
         "ceilings", "clocks", "counters", "device", "extras", "footprint", "load", "locks", "logbook", "measurable",
         "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
@@ -24,7 +24,8 @@ LAYERS = {
     "showing": {"display", "explorer", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
-        "grading", "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed",
+        "grading", "kernel_bench", "kernel_commands", "kernel_ladder",
+        "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed",
         "stopping", "tour", "traffic", "wording",
     },
 }  # fmt: skip
@@ -33,6 +34,12 @@ SUBJECTS = {"fabric", "formats", "kernels", "optim", "recompute", "speedrun"}
 ORDER = list(LAYERS)
 # The base dependencies that may be loaded with a module; everything else waits inside functions.
 AT_TOP = {"numpy"}
+FRAMEWORK_OF = {
+    "triton": "triton",
+    "torch": "torch",
+    "pallas": "jax",
+    "metal": "torch",
+}  # a kernel module's, by its name
 MODULE_LINES, FUNCTION_LINES, NAMES = 300, 50, 12
 IMPORT_S = 0.3
 
@@ -124,6 +131,9 @@ def heavy_imports(source: str, name: str) -> list[str]:
     # What nbgrader calls are classes made of its own; nbgrader's configuration alone loads them.
     more = {"plots": {"matplotlib"}, "grading.course_marks": {"nbgrader"}}
     may = AT_TOP.union({"rooflab"}, sys.stdlib_module_names, *(more[key] for key in more if name.startswith(key)))
+    # Kernels are decorated where they stand, so their modules are loaded when a kernel is used, and not before.
+    if name.startswith("kernels.") and (framework := FRAMEWORK_OF.get(name.split(".")[-1].partition("_")[0])):
+        may.add(framework)
     found = []
     for node in top_level(ast.parse(source)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -204,6 +214,9 @@ def test_a_framework_at_the_top_is_found():
     assert heavy_imports("import matplotlib.pyplot as plt", "tables")
     assert not heavy_imports("import matplotlib.pyplot as plt", "plots.style")
     assert not heavy_imports("def f():\n    import torch", "measure")
+    assert heavy_imports("import torch", "kernels.rows.triton_softmax")
+    assert heavy_imports("import triton", "kernels.launching")
+    assert not heavy_imports("import triton.language as tl", "kernels.rows.triton_softmax")
 
 
 @pytest.mark.parametrize("path", [*MODULES, *TOOLS], ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -1,0 +1,40 @@
+"""Kernels that are worth using: as fast as the memory or the arithmetic of a chip allows, and short enough to read.
+
+Each of them takes PyTorch's tensors or JAX's arrays, has a gradient, and works under `torch.compile` and in JAX's
+transformations. Without a GPU Triton's interpreter runs them.
+
+>>> import torch
+>>> from rooflab import kernels
+>>> kernels.softmax(torch.zeros(2, 4))
+tensor([[0.2500, 0.2500, 0.2500, 0.2500],
+        [0.2500, 0.2500, 0.2500, 0.2500]])
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .launching import prefer_interpreter
+
+if TYPE_CHECKING:
+    from .api import add_layer_norm, add_rms_norm, gelu, layer_norm, rms_norm, softmax, swiglu
+    from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4
+
+__all__ = [
+    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "quantize_fp8", "quantize_mx", "quantize_nvfp4", "rms_norm",
+    "softmax", "swiglu",
+]  # fmt: skip
+
+
+prefer_interpreter()
+
+
+def __getattr__(name: str) -> Any:
+    """Load the kernels when the first of them is asked for: Triton takes a second."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import api
+
+    api.load()
+    return getattr(api if hasattr(api, name) else import_module(f"{__name__}.quantize.api"), name)

@@ -1,0 +1,74 @@
+"""What may be handed to a kernel? Each refusal is one sentence that says what to do.
+
+>>> import torch
+>>> floats("softmax", x=torch.zeros(2, 3))
+>>> floats("softmax", x=torch.zeros(2, 3, dtype=torch.int64))
+Traceback (most recent call last):
+TypeError: softmax takes tensors of float32, bfloat16 or float16; x is int64: convert it first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["as_rows", "floats", "refuse", "together"]
+
+_FLOATS = ("float32", "bfloat16", "float16")
+
+
+def refuse(kernel: str, what: str) -> None:
+    """Raise ValueError with the kernel's name in front."""
+    raise ValueError(f"{kernel}: {what}")
+
+
+def floats(kernel: str, **tensors: Any) -> None:
+    """Check that tensors are of a format in which the kernels compute.
+
+    Raises:
+        TypeError: one is of another format, or is no tensor.
+    """
+    import torch
+
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{kernel} takes tensors; {name} is a {type(tensor).__name__}.")
+        found = str(tensor.dtype).removeprefix("torch.")
+        if found not in _FLOATS:
+            raise TypeError(
+                f"{kernel} takes tensors of {', '.join(_FLOATS[:-1])} or {_FLOATS[-1]}; {name} is {found}: "
+                "convert it first."
+            )
+
+
+def together(kernel: str, **tensors: Any) -> None:
+    """Check that tensors lie on one device, which is a GPU or the CPU.
+
+    Raises:
+        ValueError: they do not.
+    """
+    places = {name: str(tensor.device) for name, tensor in tensors.items()}
+    if len(set(places.values())) > 1:
+        told = ", ".join(f"{name} on {place}" for name, place in places.items())
+        refuse(kernel, f"its tensors lie on several devices ({told}): move them to one.")
+    (kind,) = {tensor.device.type for tensor in tensors.values()}
+    if kind not in ("cuda", "cpu"):
+        refuse(kernel, f"a Triton kernel runs on CUDA and ROCm, and interpreted on a CPU; its tensors lie on {kind}.")
+
+
+def as_rows(kernel: str, x: Any, *, longest: int) -> Any:
+    """Return a tensor as a matrix of its last dimension's rows, whose elements lie side by side.
+
+    A view where the strides allow it; else a copy is made, which costs as much as the kernel itself.
+
+    Raises:
+        ValueError: it has no dimension, or its rows are longer than `longest`.
+    """
+    if x.dim() == 0:
+        refuse(kernel, "expected at least one dimension; found a number: give it one with x[None].")
+    if x.shape[-1] > longest:
+        refuse(
+            kernel,
+            f"a row has to fit into the registers of one program: at most {longest:,} elements; found {x.shape[-1]:,}.",
+        )
+    rows = x.reshape(-1, x.shape[-1]) if x.numel() else x.new_empty(0, x.shape[-1])
+    return rows if rows.stride(-1) == 1 or rows.shape[-1] <= 1 else rows.contiguous()

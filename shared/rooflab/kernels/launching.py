@@ -1,0 +1,95 @@
+"""How does one call of a kernel run on a GPU and on a CPU alike?
+
+On a GPU Triton launches it. On a CPU Triton's interpreter runs it, with what :mod:`rooflab.counters` mends and finds:
+formats of 16 bits are rounded as on a GPU, and an access out of bounds, which the interpreter does not notice, is an
+error instead of whatever lies there in memory.
+
+>>> interpreted(device="cuda")
+False
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from rooflab.counters.interpreter import TOO_LATE, interpreting, use_interpreter
+from rooflab.extras import require
+
+__all__ = ["interpreted", "launch", "prefer_interpreter", "ready"]
+
+_GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA's driver, of AMD's, of either under WSL
+
+
+def prefer_interpreter() -> None:
+    """Have kernels interpreted on a machine without a GPU, which Triton decides when it is imported.
+
+    To be called early: torch.compile imports Triton too. TRITON_INTERPRET=0 in the environment says no.
+    """
+    torch = sys.modules.get("torch")
+    there = any(map(os.path.exists, _GPUS)) if torch is None else torch.cuda.is_available()
+    if "triton" not in sys.modules and not there and os.environ.get("TRITON_INTERPRET") != "0":
+        use_interpreter()
+
+
+def ready() -> None:
+    """Prepare to define kernels.
+
+    Raises:
+        MissingExtra: torch or Triton is not installed.
+    """
+    require("torch", "torch")
+    prefer_interpreter()
+    require("triton", "triton")
+
+
+def interpreted(device: str) -> bool:
+    """Whether kernels on a device of this type ("cpu", "cuda") are interpreted.
+
+    Raises:
+        RuntimeError: they would have to be, and Triton compiles in this process.
+    """
+    if device != "cpu":
+        return False
+    if not interpreting():
+        raise RuntimeError(
+            f"A kernel got tensors on the CPU, where it is interpreted. {TOO_LATE} Or move the tensors to a GPU."
+        )
+    return True
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    """Launch a Triton kernel where its tensors are.
+
+    Args:
+        kernel: made by `triton.jit`.
+        grid: numbers of programs along one to three axes; nothing is launched where one is zero.
+        args: tensors and numbers.
+        constants: the `tl.constexpr` arguments, and Triton's own (`num_warps`, `num_stages`).
+
+    Raises:
+        RuntimeError: an interpreted kernel reached beyond its tensors, or read what was never written.
+    """
+    import torch
+
+    if 0 in grid:
+        return
+    devices = {arg.device for arg in args if isinstance(arg, torch.Tensor)}
+    (device,) = devices
+    if not interpreted(device.type):
+        with torch.cuda.device(device):
+            kernel[grid](*args, **constants)
+        return
+    from rooflab.counters.torch_ops import TorchCounter
+    from rooflab.counters.triton_kernels import KernelTracer
+
+    if KernelTracer.stack:  # somebody counts already, and reports the faults
+        kernel[grid](*args, **constants)
+        return
+    tracer = KernelTracer(TorchCounter())
+    with tracer.active():
+        kernel[grid](*args, **constants)
+    found = tracer.counted()
+    if found is not None and found.faults:
+        raise RuntimeError(f"The kernel {kernel.__name__} has a fault: {found.faults[0]}")

@@ -1,0 +1,77 @@
+"""How are rows shared out among programs, and a row among threads?
+
+Two numbers decide: how many elements a thread holds (few enough for its registers, enough loads under way to hide the
+memory's latency), and how many rows a program takes together.
+
+>>> row_blocks(4096)[0]
+{'ROWS': 1, 'num_warps': 8}
+>>> loop_blocks(4096)[0]
+{'ROWS': 1, 'STAGES': 3, 'PER_SM': 2, 'num_warps': 8}
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+__all__ = ["LONGEST", "loop_blocks", "next_power_of_2", "processors", "row_blocks"]
+
+LONGEST = 65_536  # elements of a row: 64 for each of 1,024 threads
+_WARPS = (1, 2, 4, 8, 16, 32)
+_THREADS = 32  # of a warp; an AMD wavefront has 64, and holds half as many elements in each
+
+
+def next_power_of_2(n: int) -> int:
+    """Return the smallest power of two that is n or more; 1 for n = 0."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+@functools.cache
+def row_blocks(cols: int, most: int = 64) -> list[dict[str, Any]]:
+    """Return the choices for a kernel whose programs take some rows once, the most likely one first.
+
+    Args:
+        cols: of a row, a power of two.
+        most: elements that a thread may hold.
+    """
+    found = [
+        {"ROWS": rows, "num_warps": warps}
+        for rows, warps in itertools.product((1, 2, 4, 8, 16, 32, 64), _WARPS)
+        if 8 <= rows * cols / (_THREADS * warps) <= most
+    ]
+    return sorted(found or [_extreme(cols)], key=lambda one: _unlikely(cols, one))
+
+
+@functools.cache
+def loop_blocks(cols: int, most: int = 32) -> list[dict[str, Any]]:
+    """Return the choices for a kernel whose programs stay and take rows in turn, the most likely one first.
+
+    Args:
+        cols: of a row, a power of two.
+        most: elements that a thread may hold.
+    """
+    return [
+        {"ROWS": one["ROWS"], "STAGES": stages, "PER_SM": per_sm, "num_warps": one["num_warps"]}
+        for one in row_blocks(cols, most)
+        for stages, per_sm in itertools.product((3, 1, 2), (2, 1, 3, 4, 8))
+    ]
+
+
+def processors(device: Any) -> int:
+    """Return the number of multiprocessors of a torch device; few on a CPU, where programs run one after another."""
+    if device.type == "cpu":
+        return 2
+    import torch
+
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def _extreme(cols: int) -> dict[str, Any]:
+    """Of rows too short for one warp, or so long that registers run out."""
+    return {"ROWS": 64, "num_warps": 1} if cols < 256 else {"ROWS": 1, "num_warps": 32}
+
+
+def _unlikely(cols: int, one: dict[str, Any]) -> tuple[float, int]:
+    elements = one["ROWS"] * cols / (_THREADS * one["num_warps"])
+    return abs(elements - 16), abs(one["num_warps"] - 8)

@@ -1,0 +1,40 @@
+"""How the kernels over rows are compiled for a chip that is not there: rows of 4,096 in bf16, as of a transformer.
+
+>>> from rooflab.kernels.targets import target
+>>> target("sm90").warp_size * max(_WARPS.values())
+512
+"""
+
+from __future__ import annotations
+
+from rooflab.kernels.compiled import Build, types_of
+
+__all__ = ["builds"]
+
+_COLS = 4096
+_ONCE = {"ROWS": 1, "COLS": _COLS}
+_LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
+_WARPS = {"forward": 4, "backward": 8, "loop": 16}
+
+
+def builds() -> dict[str, Build]:
+    """Return each kernel with the types and block sizes of a typical call, by name."""
+    from . import triton_norm as norm
+    from . import triton_softmax as softmax
+
+    types = types_of("y x", "rows cols x_step")
+    made = {"softmax": Build(softmax.softmax_kernel, types, _ONCE, _WARPS["forward"])}
+    types = types_of("dx y dy", "rows cols dy_step")
+    made["softmax_backward"] = Build(softmax.softmax_backward_kernel, types, _ONCE, _WARPS["backward"])
+    for name, centred, fused in (
+        ("rms_norm", False, False), ("layer_norm", True, False), ("add_rms_norm", False, True),
+        ("add_layer_norm", True, True),
+    ):  # fmt: skip
+        kind = {"RESIDUAL": fused, "CENTRED": centred, "BIAS": centred}
+        types = types_of("y h x r w b", "rows cols x_step r_step", "mean rstd") | {"eps": "fp32"}
+        made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind}, _WARPS["forward"])
+        types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
+        made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind}, _WARPS["loop"])
+    types = {"out": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}
+    made["add_partial_sums"] = Build(norm.add_partial_sums_kernel, types, {"PARTS": 32, "COLS": 32})
+    return made

@@ -1,0 +1,195 @@
+"""RMS norm and layer norm as operators of PyTorch, with their gradients, alone or fused with a residual addition.
+
+>>> import torch
+>>> y = rms_norm(torch.tensor([[3.0, 4.0]]), torch.ones(2), 0.0)
+>>> round(float(y.square().mean()), 4)
+1.0
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..demands import as_rows, floats, refuse, together
+from ..launching import launch
+from ..tuning import choose
+from .blocks import LONGEST, loop_blocks, next_power_of_2, processors, row_blocks
+from .triton_norm import add_partial_sums_kernel, norm_backward_kernel, norm_kernel
+
+__all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
+
+_SUMS = {"PARTS": 32, "COLS": 32, "num_warps": 4}
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """Return RMS norm over the last dimension; see :func:`rooflab.kernels.rms_norm`."""
+    return norm(x, None, weight, None, eps, False)[0]
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float = 1e-5) -> Tensor:
+    """Return layer norm over the last dimension; see :func:`rooflab.kernels.layer_norm`."""
+    return norm(x, None, weight, bias, eps, True)[0]
+
+
+def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """Return RMS norm of a sum, and the sum; see :func:`rooflab.kernels.add_rms_norm`."""
+    return norm(x, residual, weight, None, eps, False)[:2]
+
+
+def add_layer_norm(
+    x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor | None, eps: float = 1e-5
+) -> tuple[Tensor, Tensor]:
+    """Return layer norm of a sum, and the sum; see :func:`rooflab.kernels.add_layer_norm`."""
+    return norm(x, residual, weight, bias, eps, True)[:2]
+
+
+@torch.library.custom_op("rooflab::norm", mutates_args=())
+def norm(
+    x: torch.Tensor,
+    residual: torch.Tensor | None,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    eps: float,
+    centred: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the normalized rows of x, or of its sum with a residual; this sum; each row's mean and 1 / deviation.
+
+    Args:
+        x: of shape [..., n].
+        residual: of the shape and format of x, or None: then the sum is empty.
+        weight: of shape [n].
+        bias: of shape [n], or None.
+        eps: added under the root.
+        centred: subtract the mean, as layer norm does; without it the means are empty.
+    """
+    name = "layer_norm" if centred else "rms_norm"
+    name = name if residual is None else f"add_{name}"
+    given, added = _checked(name, x, residual, weight, bias)
+    rows, cols = given.shape
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    h = torch.empty(0 if residual is None else x.shape, dtype=x.dtype, device=x.device)
+    mean, rstd = (torch.empty(size, dtype=torch.float32, device=x.device) for size in (rows if centred else 0, rows))
+    width = next_power_of_2(cols)
+
+    def run(choice: Any) -> None:
+        # A kernel takes no None: what it does not touch is replaced by a tensor that is there.
+        launch(
+            norm_kernel, (-(-rows // choice["ROWS"]),), y, y if residual is None else h, given, added, weight,
+            weight if bias is None else bias, mean if centred else rstd, rstd, rows, cols, given.stride(0),
+            added.stride(0), eps, RESIDUAL=residual is not None, CENTRED=centred, BIAS=bias is not None, COLS=width,
+            **choice,
+        )  # fmt: skip
+
+    if given.numel():
+        run(choose(name, (width,), row_blocks(width, 32), run, x.device))
+    return y, h, mean, rstd
+
+
+@torch.library.custom_op("rooflab::norm_backward", mutates_args=())
+def norm_backward(
+    dy: torch.Tensor,
+    dh: torch.Tensor | None,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    biased: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the gradients with regard to x, weight and bias (nothing where it is not `biased`); deterministic.
+
+    Args:
+        dy: the gradient with regard to the normalized rows.
+        dh: that with regard to what was normalized, from elsewhere, or None.
+        x: what was normalized, of shape [..., n].
+        weight: as forward.
+        mean: of each row, as `norm` returned it: with nothing in it, it was RMS norm.
+        rstd: of each row.
+        biased: whether there was a bias.
+    """
+    centred = mean.numel() > 0
+    name = f"{'' if dh is None else 'add_'}{'layer' if centred else 'rms'}_norm_backward"
+    given, gradient = (as_rows(name, each, longest=LONGEST) for each in (x, dy))
+    along = gradient if dh is None else as_rows(name, dh, longest=LONGEST)
+    rows, cols = given.shape
+    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    dw, db = (torch.zeros(size, dtype=weight.dtype, device=x.device) for size in (cols, cols if biased else 0))
+    width = next_power_of_2(cols)
+
+    def run(choice: Any) -> None:
+        sizes = {key: value for key, value in choice.items() if key != "PER_SM"}
+        programs = min(processors(x.device) * choice["PER_SM"], -(-rows // choice["ROWS"]))
+        parts = torch.empty(1 + biased, programs, cols, dtype=torch.float32, device=x.device)
+        launch(
+            norm_backward_kernel, (programs,), dx, parts[0], parts[-1], gradient, along, given, weight,
+            mean if centred else rstd, rstd, rows, cols, gradient.stride(0), along.stride(0), given.stride(0),
+            RESIDUAL=dh is not None, CENTRED=centred, BIAS=biased, COLS=width, **sizes,
+        )  # fmt: skip
+        for part, out in zip(parts, (dw, db), strict=False):
+            launch(add_partial_sums_kernel, (-(-cols // _SUMS["COLS"]),), out, part, programs, cols, **_SUMS)
+
+    if given.numel():
+        run(choose(name, (width,), loop_blocks(width), run, x.device))
+    return dx, dw, db
+
+
+def _checked(
+    name: str, x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows of x, and those that are added to them, if everything fits together."""
+    parameters = {"weight": weight, **({} if bias is None else {"bias": bias})}
+    more = {} if residual is None else {"residual": residual}
+    floats(name, x=x, **more, **parameters)
+    together(name, x=x, **more, **parameters)
+    given = as_rows(name, x, longest=LONGEST)
+    for what, each in parameters.items():
+        if tuple(each.shape) != (given.shape[1],) or not each.is_contiguous():
+            wanted = f"of shape ({given.shape[1]},), contiguous, for rows of that length"
+            refuse(name, f"expected {what} {wanted}; found the shape {tuple(each.shape)}, strides {each.stride()}.")
+    if residual is None:
+        return given, given
+    if residual.shape != x.shape or residual.dtype != x.dtype:
+        refuse(
+            name,
+            f"expected a residual of the shape and format of x, {tuple(x.shape)} in {x.dtype}; found "
+            f"{tuple(residual.shape)} in {residual.dtype}.",
+        )
+    return given, as_rows(name, residual, longest=LONGEST)
+
+
+@norm.register_fake
+def _(
+    x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float, centred: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    rows = x.numel() // x.shape[-1] if x.shape[-1] else 0
+    mean, rstd = (x.new_empty(size, dtype=torch.float32) for size in (rows if centred else 0, rows))
+    return x.new_empty(x.shape), x.new_empty(0 if residual is None else x.shape), mean, rstd
+
+
+@norm_backward.register_fake
+def _(
+    dy: Tensor, dh: Tensor | None, x: Tensor, weight: Tensor, mean: Tensor, rstd: Tensor, biased: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    cols = x.shape[-1]
+    return x.new_empty(x.shape), weight.new_empty(cols), weight.new_empty(cols if biased else 0)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    x, residual, weight, bias, _, _ = inputs
+    _, h, mean, rstd = output
+    ctx.mark_non_differentiable(mean, rstd)
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(x if residual is None else h, weight, mean, rstd)
+    ctx.fused, ctx.biased = residual is not None, bias is not None
+
+
+def _backward(ctx: Any, dy: Tensor | None, dh: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+    if dy is None:  # the normalized rows were not used
+        return dh, dh, None, None, None, None
+    dx, dw, db = norm_backward(dy, dh if ctx.fused else None, *ctx.saved_tensors, ctx.biased)
+    return dx, dx if ctx.fused else None, dw, db if ctx.biased else None, None, None
+
+
+norm.register_autograd(_backward, setup_context=_keep)

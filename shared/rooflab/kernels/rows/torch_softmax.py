@@ -1,0 +1,84 @@
+"""Softmax as an operator of PyTorch, with its gradient.
+
+>>> import torch
+>>> x = torch.tensor([[0.0, 0.0]], requires_grad=True)
+>>> softmax(x)[0, 0].backward()
+>>> x.grad
+tensor([[ 0.2500, -0.2500]])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..demands import as_rows, floats, together
+from ..launching import launch
+from ..tuning import choose
+from .blocks import LONGEST, next_power_of_2, row_blocks
+from .triton_softmax import softmax_backward_kernel, softmax_kernel
+
+__all__ = ["softmax", "softmax_backward"]
+
+
+@torch.library.custom_op("rooflab::softmax", mutates_args=())
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """Return softmax over the last dimension, of the same shape and format; see :func:`rooflab.kernels.softmax`."""
+    floats("softmax", x=x)
+    together("softmax", x=x)
+    given = as_rows("softmax", x, longest=LONGEST)
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    _over_rows("softmax", softmax_kernel, given, (y, given), given.stride(0))
+    return y
+
+
+@torch.library.custom_op("rooflab::softmax_backward", mutates_args=())
+def softmax_backward(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of softmax with regard to its input.
+
+    Args:
+        y: the result, of shape [..., n], contiguous.
+        dy: the gradient with regard to it.
+    """
+    given = as_rows("softmax", dy, longest=LONGEST)
+    dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
+    _over_rows("softmax_backward", softmax_backward_kernel, given, (dx, y, given), given.stride(0))
+    return dx
+
+
+def _over_rows(name: str, kernel: Any, given: torch.Tensor, tensors: tuple[torch.Tensor, ...], step: int) -> None:
+    rows, cols = given.shape
+    if not given.numel():
+        return
+    width = next_power_of_2(cols)
+
+    def run(choice: Any) -> None:
+        grid = (-(-rows // choice["ROWS"]),)
+        launch(kernel, grid, *tensors, rows, cols, step, COLS=width, **choice)
+
+    # Backward a thread holds two numbers for each element.
+    choices = row_blocks(width, 64 if kernel is softmax_kernel else 32)
+    run(choose(name, (width,), choices, run, given.device))
+
+
+@softmax.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return x.new_empty(x.shape)
+
+
+@softmax_backward.register_fake
+def _(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    return y.new_empty(y.shape)
+
+
+def _keep(ctx: Any, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+    ctx.save_for_backward(output)
+
+
+def _backward(ctx: Any, dy: torch.Tensor) -> torch.Tensor:
+    (y,) = ctx.saved_tensors
+    return softmax_backward(y, dy)
+
+
+softmax.register_autograd(_backward, setup_context=_keep)

@@ -1,0 +1,101 @@
+"""RMS norm and layer norm over rows, forward and backward, with the gradients of their parameters.
+
+    layer norm:  y = (x - mean) rstd w + b         RMS norm:  y = x rstd w
+
+with rstd = 1 / sqrt(variance + eps), or 1 / sqrt(mean of squares + eps). With n = (x - mean) rstd and g = dy w,
+
+    dx = rstd (g - n mean(n g) [- mean(g)]),       dw = sum over rows of dy n,       db = sum over rows of dy.
+
+Forward moves the least, s n read and s n written for n elements of s bytes; backward reads x and dy and writes dx.
+With a residual r, x is x + r, which is written too: the addition costs what it moves, and no pass of its own; backward
+the gradient of that sum is read and added.
+
+The sums over rows are the difficulty: atomic additions would come in another order each time, and so give other last
+bits. Here some programs stay on the chip and take rows in turn. Each adds up what it sees in registers and writes one
+partial sum for each column; a second, small kernel adds these up, always in the same order.
+
+>>> norm_kernel.__name__, norm_backward_kernel.__name__, add_partial_sums_kernel.__name__
+('norm_kernel', 'norm_backward_kernel', 'add_partial_sums_kernel')
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+__all__ = ["add_partial_sums_kernel", "norm_backward_kernel", "norm_kernel"]
+
+
+@triton.jit
+def norm_kernel(  # type: ignore[no-untyped-def]
+    y, h, x, r, w, b, mean, rstd, rows, cols, x_step, r_step, eps,
+    RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Normalize rows of x, `x_step` elements apart; keep what the backward pass needs of each row."""
+    i = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    c = tl.arange(0, COLS)[None, :]
+    inside = (i < rows) & (c < cols)
+    v = tl.load(x + i * x_step + c, mask=inside, other=0.0).to(tl.float32)
+    if RESIDUAL:
+        v += tl.load(r + i * r_step + c, mask=inside, other=0.0).to(tl.float32)
+        tl.store(h + i * cols + c, v, mask=inside)
+        v = v.to(h.dtype.element_ty).to(tl.float32)  # what is normalized is what is kept
+    if CENTRED:
+        m = tl.sum(v, 1, keep_dims=True) / cols
+        tl.store(mean + i, m, mask=i < rows)
+        v = tl.where(c < cols, v - m, 0.0)  # what is outside of the row must not enter its variance
+    s = tl.rsqrt(tl.sum(v * v, 1, keep_dims=True) / cols + eps)
+    tl.store(rstd + i, s, mask=i < rows)
+    v *= s * tl.load(w + c, mask=c < cols, other=0.0).to(tl.float32)
+    if BIAS:
+        v += tl.load(b + c, mask=c < cols, other=0.0).to(tl.float32)
+    tl.store(y + i * cols + c, v, mask=inside)
+
+
+@triton.jit
+def norm_backward_kernel(  # type: ignore[no-untyped-def]
+    dx, dw_parts, db_parts, dy, dh, x, w, mean, rstd, rows, cols, dy_step, dh_step, x_step,
+    RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """The gradient with regard to x, and each program's part of those with regard to w and b."""
+    c = tl.arange(0, COLS)
+    known = c < cols
+    weight = tl.load(w + c, mask=known, other=0.0).to(tl.float32)[None, :]
+    dw = tl.zeros([COLS], tl.float32)
+    db = tl.zeros([COLS], tl.float32)
+    for block in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
+        r = (block * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+        inside = (r < rows) & known[None, :]
+        n = tl.load(x + r * x_step + c[None, :], mask=inside, other=0.0).to(tl.float32)
+        g = tl.load(dy + r * dy_step + c[None, :], mask=inside, other=0.0).to(tl.float32)
+        s = tl.load(rstd + r, mask=r < rows, other=0.0)
+        if CENTRED:
+            n = tl.where(inside, n - tl.load(mean + r, mask=r < rows, other=0.0), 0.0)
+        n *= s
+        dw += tl.sum(g * n, 0)
+        if BIAS:
+            db += tl.sum(g, 0)
+        g *= weight
+        d = g - n * (tl.sum(n * g, 1, keep_dims=True) / cols)
+        if CENTRED:
+            d -= tl.sum(g, 1, keep_dims=True) / cols
+        d *= s
+        if RESIDUAL:  # what comes along the residual stream
+            d += tl.load(dh + r * dh_step + c[None, :], mask=inside, other=0.0).to(tl.float32)
+        tl.store(dx + r * cols + c[None, :], d, mask=inside)
+    place = tl.program_id(0).to(tl.int64) * cols + c
+    tl.store(dw_parts + place, dw, mask=known)
+    if BIAS:
+        tl.store(db_parts + place, db, mask=known)
+
+
+@triton.jit
+def add_partial_sums_kernel(out, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Add up [programs, cols] over the programs, always in the same order."""
+    c = tl.program_id(0) * COLS + tl.arange(0, COLS)[None, :]
+    total = tl.zeros([PARTS, COLS], tl.float32)
+    for first in range(0, programs, PARTS):
+        p = first + tl.arange(0, PARTS)[:, None]
+        total += tl.load(parts + p.to(tl.int64) * cols + c, mask=(p < programs) & (c < cols), other=0.0)
+    tl.store(out + c, tl.sum(total, 0, keep_dims=True), mask=c < cols)

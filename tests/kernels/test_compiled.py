@@ -1,0 +1,101 @@
+"""What kernels become on chips that are not there: a regression is seen on a machine without a GPU."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="needs Triton")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+# This process interprets kernels, so another one compiles them.
+CODE = """
+import json, os
+os.environ["TRITON_INTERPRET"] = "0"
+from rooflab.kernels.catalogue import every_build
+from rooflab.kernels.compiled import compile_for
+from rooflab.kernels.targets import TARGETS
+told = {}
+for name, build in every_build().items():
+    for chip in TARGETS:
+        made = compile_for(build, chip)
+        used = [made.registers, made.spill_bytes, made.shared_bytes, made.resident(), dict(made.matrix)]
+        told[f"{name} {chip}"] = used
+print(json.dumps(told))
+"""
+ROOM = {"sm80": (255, 163), "sm90": (255, 227), "sm100": (255, 227), "gfx942": (512, 64)}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    env = {**os.environ, "PYTHONPATH": str(SHARED), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def test_no_kernel_spills(compiled):
+    assert {name: spilled for name, (_, spilled, *_) in compiled.items() if spilled} == {}
+
+
+def test_every_kernel_has_room_on_every_chip(compiled):
+    assert len(compiled) >= 4 * 7
+    for name, (registers, _, shared_bytes, resident, _) in compiled.items():
+        most_registers, most_kib = ROOM[name.split()[-1]]
+        assert 0 < registers <= most_registers, name
+        assert shared_bytes <= most_kib * 1024, name
+        assert resident >= 1, name
+
+
+def rooflab(*words):
+    env = {**os.environ, "PYTHONPATH": str(SHARED), "COLUMNS": "120"}
+    env.pop("TRITON_INTERPRET", None)
+    command = [sys.executable, "-m", "rooflab", "compile", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_prints_what_a_kernel_uses():
+    done = rooflab("softmax", "--for", "sm90", "--for", "gfx942")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:3] == ["kernel", "|", "chip"]
+    assert [line.split("|")[1].strip() for line in lines[1:3]] == ["sm90", "gfx942"]
+
+
+def test_the_command_shows_code():
+    assert ".target sm_90a" in rooflab("softmax", "--for", "sm90", "--show", "ptx").stdout
+    assert "MUFU.EX2" in rooflab("softmax", "--for", "sm90", "--show", "sass").stdout
+    assert "gfx942" in rooflab("softmax", "--for", "gfx942", "--show", "amdgcn").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nothing"], "There is no kernel 'nothing'; expected one of softmax"),
+        (["softmax", "--for", "sm75"], "There is no target 'sm75'; expected one of sm80, sm90"),
+        (["softmax", "--for", "sm90", "--show", "amdgcn"], "softmax for sm90 has no amdgcn; expected one of"),
+    ],
+)
+def test_a_wrong_name_is_told(words, says):
+    done = rooflab(*words)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"rooflab: {says}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_spill_is_seen(tmp_path):
+    """Sixty-four rows of 1,024 in one warp cannot stay in registers."""
+    code = (
+        "import os; os.environ['TRITON_INTERPRET'] = '0'\n"
+        "from dataclasses import replace\n"
+        "from rooflab.kernels.catalogue import find_build\n"
+        "from rooflab.kernels.compiled import compile_for\n"
+        "build = replace(find_build('softmax'), constants={'ROWS': 16, 'COLS': 1024}, warps=1)\n"
+        "print(compile_for(build, 'sm90').spill_bytes)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SHARED), "TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300)
+    assert int(done.stdout) > 0, done.stderr
