@@ -90,15 +90,16 @@ class Pointer:
 
 
 class Descriptor:
-    """Of an array (batch, heads, length, D), with blocks of some rows."""
+    """Of an array (batch, heads, length, D) with blocks of some rows, or (heads, length) with blocks of some columns."""
 
     def __init__(self, array, rows):
         self.array, self.rows, self.dtype, self.layout = array, rows, array.dtype.type, None
-        self.block_type = SimpleNamespace(nbytes=rows * array.shape[3] * array.itemsize)
+        width = array.shape[3] if array.ndim == 4 else 1
+        self.block_type = SimpleNamespace(nbytes=rows * width * array.itemsize)
 
     def rows_at(self, place):
-        b, h, start, _ = map(int, place)
-        return self.array[b, h, start : start + self.rows]
+        before, start = map(int, place[: self.array.ndim // 2]), int(place[self.array.ndim // 2])
+        return self.array[tuple(before)][start : start + self.rows]
 
 
 class Pending:
@@ -133,6 +134,7 @@ class Machine:
             "mbarrier": self.barriers(),
             "tma": self.copies(),
             "warpgroup_mma": self.multiply,
+            "warpgroup_mma_init": lambda values: values,
             "warpgroup_mma_wait": self.wait,
             "fence_async_shared": lambda: None,
             "_synchronize": lambda: None,
@@ -169,9 +171,9 @@ class Machine:
         for each in done:
             each.compute()
         self.local.flying = flying[len(done) :]
-        (found,) = deps
-        assert found.value is not None, "the wait does not cover its product"
-        return found.value
+        found = [each.value if isinstance(each, Pending) else each for each in deps]
+        assert all(each is not None for each in found), "the wait does not cover its product"
+        return found if len(found) > 1 else found[0]
 
     def language(self):
         def allocate(dtype, shape, layout):
@@ -203,15 +205,17 @@ class Machine:
             barrier.count = barrier.left = count
 
         return SimpleNamespace(
-            init=init, expect=lambda barrier, nbytes: barrier.update(1, -nbytes),
+            init=init, expect=lambda barrier, nbytes, pred=True: barrier.update(1, -nbytes) if pred else None,
             arrive=lambda barrier: barrier.update(1, 0), wait=lambda barrier, phase: barrier.wait(int(phase)),
             MBarrierLayout=lambda: "barriers",
         )  # fmt: skip
 
     def copies(self):
-        def load(descriptor, place, barrier, target):
+        def load(descriptor, place, barrier, target, pred=True):
+            if not pred:
+                return
             found = descriptor.rows_at(place)
-            block = target.array.reshape(descriptor.rows, -1)
+            block = target.array.reshape(descriptor.rows, *found.shape[1:])
             block[...] = 0
             block[: len(found)] = found
             barrier.update(0, descriptor.block_type.nbytes)

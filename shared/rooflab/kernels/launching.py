@@ -65,7 +65,7 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
     Args:
         kernel: made by `triton.jit`.
         grid: numbers of programs along one to three axes; nothing is launched where one is zero.
-        args: tensors and numbers.
+        args: tensors, descriptors of tensors, and numbers.
         constants: the `tl.constexpr` arguments, and Triton's own (`num_warps`, `num_stages`).
 
     Raises:
@@ -75,7 +75,8 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
 
     if 0 in grid:
         return
-    devices = {arg.device for arg in args if isinstance(arg, torch.Tensor)}
+    tensors = [getattr(arg, "base", arg) for arg in args]  # of a tensor descriptor, its tensor
+    devices = {tensor.device for tensor in tensors if isinstance(tensor, torch.Tensor)}
     (device,) = devices
     if not interpreted(device.type):
         with torch.cuda.device(device):
