@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from rooflab.answers import tolerance
+from rooflab.tolerances import tolerance
 
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
 from rooflab.kernels.attention import triton_attention_hopper as hopper
+from rooflab.kernels.attention import triton_backward_hopper as backward
 
 from . import gluon_threads as threads
 
@@ -66,3 +67,51 @@ def test_a_barrier_that_nobody_completes_is_found(monkeypatch):
         barrier.wait(0)
     barrier.update(1, 0)
     barrier.wait(0)
+
+
+def backward_reference(q, k, v, do, causal):
+    """Return lse, delta, dq, dk, dv in float64."""
+    o, lse = reference(q, k, v, causal)
+    group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
+    q, k, v, do = (each.astype(np.float64) for each in (q, k, v, do))
+    wide_k, wide_v = (np.repeat(each, group, 1) for each in (k, v))
+    p = np.exp(q @ wide_k.swapaxes(-1, -2) * scale - lse[..., None])
+    if causal:
+        p = np.where(np.triu(np.ones(p.shape[-2:], bool), p.shape[-1] - p.shape[-2] + 1), 0.0, p)
+    delta = (o * do).sum(-1)
+    ds = p * (do @ wide_v.swapaxes(-1, -2) - delta[..., None]) * scale
+    shape = (k.shape[0], k.shape[1], group, *k.shape[2:])
+    dk, dv = ((left.swapaxes(-1, -2) @ right).reshape(shape).sum(2) for left, right in ((ds, q), (p, do)))
+    return lse, delta, ds @ wide_k, dk, dv
+
+
+def statistics(each, step):
+    padded = np.zeros((*each.shape[:2], step), np.float32)
+    padded[..., : each.shape[2]] = each
+    return padded.reshape(-1, step)
+
+
+BACKWARD = pytest.mark.parametrize(
+    ("heads", "few", "queries", "keys", "width", "stages"),
+    [(1, 1, 64, 64, 64, 2), (2, 1, 200, 300, 64, 2), (2, 2, 130, 130, 64, 3), (3, 1, 130, 130, 128, 2), (1, 1, 5, 200, 64, 2)],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@BACKWARD
+def test_gradients_of_keys_and_values_agree_with_float64(heads, few, queries, keys, width, stages, causal):
+    generator = np.random.default_rng(1)
+    sizes = [(2, heads, queries, width), (2, few, keys, width)]
+    q, do, k, v = (generator.standard_normal(sizes[i]).astype(np.float16) for i in (0, 0, 1, 1))
+    lse, delta, _, *right = backward_reference(q, k, v, do, causal)
+    step = -(-queries // 4) * 4
+    dk, dv = (np.full_like(each, np.nan) for each in (k, v))
+    given = (dk, dv, do, statistics(lse, step), statistics(delta, step), q, k, v)
+    threads.run_grid(
+        "keys_backward_hopper_kernel", backward, -(-keys // 64) * 2 * few,
+        *(threads.Descriptor(each, 64) for each in given), heads, heads // few, queries, keys, width**-0.5,
+        CAUSAL=causal, M=64, N=64, D=width, STAGES=stages,
+    )  # fmt: skip
+    for found, wanted in zip((dk, dv), right, strict=True):
+        allowed = tolerance("fp16", queries * heads // few, scale=float(np.abs(wanted).max()))
+        np.testing.assert_allclose(found, wanted, rtol=allowed.rtol, atol=allowed.atol)

@@ -35,8 +35,11 @@ def forward_blocks(width: int, itemsize: int, *, hopper: bool = False) -> list[B
     return _all((128, 128, 8, 2), (128, 64, 8, 3), (64, 128, 4, 2), (64, 64, 4, 2), (64, 32, 4, 1))
 
 
-def backward_blocks(width: int, itemsize: int) -> tuple[list[Blocks], list[Blocks]]:
-    """Return what the kernel for dq, and what that for dk and dv can be launched with; arguments as forward."""
+def backward_blocks(width: int, itemsize: int, *, hopper: bool = False) -> tuple[list[Blocks], list[Blocks]]:
+    """Return what the kernel for dq, and what those for dk and dv can be launched with; arguments as forward."""
+    if hopper:
+        of_queries, of_keys = backward_blocks(width, itemsize)
+        return of_queries, [*({"STAGES": n, "num_warps": 4} for n in ((2, 3) if width <= 64 else (2,))), *of_keys]
     if itemsize == 4:
         small = _all((32, 32, 4, 1), (16, 16, 4, 1))
         return small, small

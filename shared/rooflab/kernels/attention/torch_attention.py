@@ -19,7 +19,7 @@ from ..demands import floats, refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .blocks import backward_blocks, forward_blocks
-from .torch_descriptors import described, launch_on_hopper, on_hopper, rows_described
+from .torch_descriptors import described, launch_keys_on_hopper, launch_on_hopper, on_hopper, rows_described
 from .triton_attention import attention_kernel
 from .triton_attention_backward import attention_keys_backward_kernel, attention_queries_backward_kernel
 
@@ -115,7 +115,7 @@ def attention_backward(
         return dq.zero_(), dk.zero_(), dv.zero_()
     delta = torch.empty_like(lse)
     sizes = (heads, heads // few, queries, keys)
-    of_queries, of_keys = backward_blocks(width, q.itemsize)
+    of_queries, of_keys = backward_blocks(width, q.itemsize, hopper=on_hopper(q))
     key = (width, queries, keys, 1 + causal)
 
     def run_queries(choice: Any) -> None:
@@ -127,9 +127,11 @@ def attention_backward(
         )  # fmt: skip
 
     def run_keys(choice: Any) -> None:
+        if "STAGES" in choice:
+            return launch_keys_on_hopper(dk, dv, do, lse, delta, q, k, v, causal, scale, choice)
         m, n = choice["M"], choice["N"]
         statistics = (rows_described(each, m) for each in (lse, delta))
-        launch(
+        return launch(
             attention_keys_backward_kernel, (-(-keys // n) * batch * few,), described(dk, n), described(dv, n),
             described(do, m), *statistics, described(q, m), described(k, n), described(v, n), *sizes, scale,
             CAUSAL=causal, D=width, **choice,

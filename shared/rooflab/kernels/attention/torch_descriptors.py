@@ -11,13 +11,12 @@ import functools
 from typing import Any
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..launching import launch
 
-__all__ = ["described", "launch_on_hopper", "on_hopper", "rows_described"]
+__all__ = ["described", "launch_keys_on_hopper", "launch_on_hopper", "on_hopper", "rows_described"]
 
-_GROUP = 64  # queries of a group of warps in the kernel for Hopper
+_GROUP = 64  # queries or keys of a group of four warps: what one wgmma takes
 
 
 def described(x: torch.Tensor, rows: int, *, layout: Any = None) -> Any:
@@ -38,15 +37,25 @@ def described(x: torch.Tensor, rows: int, *, layout: Any = None) -> Any:
         return described(x.clone(memory_format=torch.contiguous_format), rows, layout=layout)
     block = [1, 1, rows, x.shape[3]]
     if layout is None:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
         return TensorDescriptor(x, sizes, [*steps, 1], block)
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 
     return GluonDescriptor(x, sizes, [*steps, 1], block, layout)
 
 
-def rows_described(x: torch.Tensor, cols: int) -> TensorDescriptor:
+def rows_described(x: torch.Tensor, cols: int, *, gluon: bool = False) -> Any:
     """Return a descriptor of statistics, (batch, heads, step), contiguous, with blocks of some columns of one row."""
-    return TensorDescriptor.from_tensor(x.flatten(0, 1), [1, cols])
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    rows = x.flatten(0, 1)
+    if not gluon:
+        return TensorDescriptor.from_tensor(rows, [1, cols])
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
+
+    return GluonDescriptor.from_tensor(rows, [1, cols], gl.NVMMASharedLayout.get_default_for([1, cols], gl.float32))
 
 
 def on_hopper(q: torch.Tensor) -> bool:
@@ -74,6 +83,23 @@ def launch_on_hopper(
         described(q, _GROUP, layout=near), described(k, choice["N"], layout=far), described(v, choice["N"], layout=far),
         heads, heads // k.shape[1], blocks, tiles, queries, k.shape[2], lse.shape[2], scale, CAUSAL=causal, D=width,
         **choice,
+    )  # fmt: skip
+
+
+def launch_keys_on_hopper(
+    dk: torch.Tensor, dv: torch.Tensor, do: torch.Tensor, lse: torch.Tensor, delta: torch.Tensor, q: torch.Tensor,
+    k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, choice: Any,
+) -> None:  # fmt: skip
+    """Launch the kernel for Hopper that fills dk and dv; arguments as those of the operator."""
+    from .triton_backward_hopper import keys_backward_hopper_kernel
+
+    batch, heads, queries, width = q.shape
+    few, keys = k.shape[1:3]
+    blocks = [described(each, _GROUP, layout=_layout(_GROUP, width, q.dtype)) for each in (dk, dv, do, q, k, v)]
+    launch(
+        keys_backward_hopper_kernel, (-(-keys // _GROUP) * batch * few,), *blocks[:3],
+        *(rows_described(each, _GROUP, gluon=True) for each in (lse, delta)), *blocks[3:], heads, heads // few,
+        queries, keys, scale, CAUSAL=causal, D=width, M=_GROUP, N=_GROUP, **choice,
     )  # fmt: skip
 
 

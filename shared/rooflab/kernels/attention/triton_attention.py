@@ -16,6 +16,9 @@ whatever is not a product must be few instructions, and run while products do:
 * Whole blocks come through tensor descriptors: on Hopper the copy engine (TMA) writes them to shared memory in the
   layout in which wgmma reads them, fills rows beyond the end with zeros and drops them when it stores.
 
+>>> attention_kernel.__name__
+'attention_kernel'
+
 Source: Milakov and Gimelshein 2018 (online softmax); Dao 2023 (FlashAttention-2).
 """
 
@@ -28,7 +31,7 @@ __all__ = ["attention_kernel"]
 
 
 @triton.jit
-def _attend(
+def _attend(  # type: ignore[no-untyped-def]
     acc, m, total, q, k, v, b, h, first, last, seen, c,
     MASKED: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
@@ -51,7 +54,7 @@ def _attend(
 
 
 @triton.jit(do_not_specialize=["heads", "group", "queries", "keys", "step"])
-def attention_kernel(
+def attention_kernel(  # type: ignore[no-untyped-def]
     o, lse, q, k, v, heads, group, queries, keys, step, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip

@@ -14,6 +14,9 @@ a step are for 64 queries only, and transposed (keys down): p^T and ds^T are the
 which wgmma reads from the registers in which the exponentials left them. Two programs fit on a multiprocessor: the
 products of one run during the exponentials of the other.
 
+>>> attention_queries_backward_kernel.__name__, attention_keys_backward_kernel.__name__
+('attention_queries_backward_kernel', 'attention_keys_backward_kernel')
+
 Source: Dao 2023 (FlashAttention-2), algorithm 2.
 """
 
@@ -28,7 +31,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def _over_keys(
+def _over_keys(  # type: ignore[no-untyped-def]
     dq, q, do, lse2, delta, k, v, b, h, first, last, seen, c,
     MASKED: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
@@ -46,7 +49,7 @@ def _over_keys(
 
 
 @triton.jit(do_not_specialize=["heads", "group", "queries", "keys", "step"])
-def attention_queries_backward_kernel(
+def attention_queries_backward_kernel(  # type: ignore[no-untyped-def]
     dq, delta, o, do, lse, q, k, v, heads, group, queries, keys, step, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
@@ -88,7 +91,7 @@ def attention_queries_backward_kernel(
 
 
 @triton.jit(do_not_specialize=["heads", "group", "queries", "keys"])
-def attention_keys_backward_kernel(
+def attention_keys_backward_kernel(  # type: ignore[no-untyped-def]
     dk, dv, do, lse, delta, q, k, v, heads, group, queries, keys, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip

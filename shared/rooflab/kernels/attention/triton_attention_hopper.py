@@ -13,6 +13,9 @@ exponentials 1,024, one after the other. Here they overlap:
   leaves through the copy engine meanwhile.
 
 Written in Gluon, the part of Triton in which layouts, barriers and the asynchrony of products are explicit.
+>>> attention_hopper_kernel.__name__
+'attention_hopper_kernel'
+
 Source: Shah et al. 2024 (FlashAttention-3).
 """
 
@@ -36,7 +39,7 @@ _synchronize = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # Tr
 
 
 @gluon.jit
-def _turns(tiles, CAUSAL: gl.constexpr):
+def _turns(tiles, CAUSAL: gl.constexpr):  # type: ignore[no-untyped-def]
     """How many tiles this program computes."""
     shares = tiles // 2 if CAUSAL else tiles
     programs = gl.num_programs(0)
@@ -45,7 +48,7 @@ def _turns(tiles, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
-def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):
+def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):  # type: ignore[no-untyped-def]
     """Return the head, the first query and the number of key blocks of this program's tile at its turn.
 
     Under a causal mask a program takes the last block and the first one of a head, or the last but one and the second:
@@ -70,7 +73,7 @@ def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):
 
 
 @gluon.jit
-def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):
+def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):  # type: ignore[no-untyped-def]
     """The warp that loads: for each tile the queries of both groups, then keys and values block by block."""
     qs, ks, vs, _, _ = shared
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
@@ -95,7 +98,7 @@ def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.c
 
 
 @gluon.jit
-def _softmax(s, m, total, last, numbers, c, MASKED: gl.constexpr, CAUSAL: gl.constexpr):
+def _softmax(s, m, total, last, numbers, c, MASKED: gl.constexpr, CAUSAL: gl.constexpr):  # type: ignore[no-untyped-def]
     """Return the probabilities of a block of scores, the factor for what came before, and the new statistics.
 
     The first row (any row, if not CAUSAL) may see the block's columns up to `last`. `numbers` are 0, 1, ..., N - 1 in
@@ -114,7 +117,7 @@ def _softmax(s, m, total, last, numbers, c, MASKED: gl.constexpr, CAUSAL: gl.con
 
 
 @gluon.jit
-def _first(
+def _first(  # type: ignore[no-untyped-def]
     step, m, total, queries_shared, ks, barriers, last, numbers, c,
     CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -133,7 +136,7 @@ def _first(
 
 
 @gluon.jit
-def _step(
+def _step(  # type: ignore[no-untyped-def]
     acc, p, m, total, step, j, queries_shared, ks, vs, barriers, last, numbers, c,
     MASKED: gl.constexpr, CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -166,7 +169,7 @@ def _step(
 
 
 @gluon.jit
-def _finish(
+def _finish(  # type: ignore[no-untyped-def]
     acc, p, m, total, step, places, inside, vs, barriers, c, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr
 ):  # fmt: skip
     """Multiply the last probabilities and values, store lse meanwhile, and return the output."""
@@ -182,7 +185,7 @@ def _finish(
 
 
 @gluon.jit
-def _compute(
+def _compute(  # type: ignore[no-untyped-def]
     g: gl.constexpr, o, lse, row_step, scale, shared, barriers, sizes,
     CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -234,7 +237,7 @@ def _compute(
 
 
 @gluon.jit(do_not_specialize=["heads", "group", "blocks", "tiles", "queries", "keys", "row_step"])
-def attention_hopper_kernel(
+def attention_hopper_kernel(  # type: ignore[no-untyped-def]
     o, lse, q, k, v, heads, group, blocks, tiles, queries, keys, row_step, scale,
     CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip

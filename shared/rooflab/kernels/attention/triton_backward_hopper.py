@@ -7,8 +7,10 @@ The mathematics, the order of sums and the layout (keys down, queries across) ar
     start dv += p^T do,                   wait for dp,      ds = p (dp - delta)          while dv runs,
     start dk += ds^T q,                   and begin the next step while dk runs,
 
-with four warps that own 64 keys, and two such programs on a multiprocessor. One thread keeps the copy engine `STAGES`
-steps ahead; there is no room in the registers for more warps.
+with four warps that own 64 keys, and two such programs on a multiprocessor: D = 128 fills the registers of both.
+
+>>> keys_backward_hopper_kernel.__name__
+'keys_backward_hopper_kernel'
 
 Source: Shah et al. 2024 (FlashAttention-3).
 """
@@ -33,8 +35,8 @@ _synchronize = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # Tr
 
 
 @gluon.jit
-def _load(step, steps, first, blocks, b, head, heads, sources, shared, M: gl.constexpr, STAGES: gl.constexpr):
-    """Start the copies of a step: M rows of q, do, lse and delta. Steps go through the rows of one head after another."""
+def _load(step, steps, first, blocks, b, head, heads, sources, shared, M: gl.constexpr, STAGES: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Start the copies of a step: M rows of q, do, lse and delta; steps go through one head after another."""
     q, do, lse, delta = sources
     _, _, qs, dos, lses, deltas, _, full = shared
     wanted = step < steps
@@ -49,7 +51,7 @@ def _load(step, steps, first, blocks, b, head, heads, sources, shared, M: gl.con
 
 
 @gluon.jit
-def _scores(dk, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr):
+def _scores(dk, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr):  # type: ignore[no-untyped-def]
     """Start s and dp of a step; return s, dp still running, and the dk of the step before."""
     ks, vs, qs, dos, _, _, _, full = shared
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, M, 16])
@@ -65,7 +67,7 @@ def _scores(dk, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr,
 
 
 @gluon.jit
-def _gradients(
+def _gradients(  # type: ignore[no-untyped-def]
     s, dp, dk, dv, step, ahead, c, shared,
     CAUSAL: gl.constexpr, M: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -92,7 +94,7 @@ def _gradients(
 
 
 @gluon.jit
-def _sum_up(
+def _sum_up(  # type: ignore[no-untyped-def]
     sources, first, blocks, b, head, heads, group, ahead, scale, ready, shared,
     CAUSAL: gl.constexpr, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -116,7 +118,7 @@ def _sum_up(
 
 
 @gluon.jit(do_not_specialize=["heads", "group", "queries", "keys"])
-def keys_backward_hopper_kernel(
+def keys_backward_hopper_kernel(  # type: ignore[no-untyped-def]
     dk, dv, do, lse, delta, q, k, v, heads, group, queries, keys, scale,
     CAUSAL: gl.constexpr, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip

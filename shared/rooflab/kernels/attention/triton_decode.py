@@ -12,6 +12,9 @@ where a second, small kernel does the sums over i; its bytes are 4 (D + 2) a str
 heads that share a head of k and v are the rows of one product, padded to the 16 that a matrix instruction takes: this
 costs nothing, since the products are far from their roof, and k and v are read once for all of them.
 
+>>> decode_kernel.__name__, combine_kernel.__name__
+('decode_kernel', 'combine_kernel')
+
 Source: Dao et al. 2023 (Flash-Decoding).
 """
 
@@ -24,7 +27,7 @@ __all__ = ["combine_kernel", "decode_kernel"]
 
 
 @triton.jit(do_not_specialize=["heads", "group", "keys", "chunk", "splits"])
-def decode_kernel(
+def decode_kernel(  # type: ignore[no-untyped-def]
     parts, largest, sums, q, k, v, q_batch, q_head, heads, group, keys, chunk, splits, scale,
     N: tl.constexpr, D: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
@@ -63,7 +66,7 @@ def decode_kernel(
 
 
 @triton.jit(do_not_specialize=["splits"])
-def combine_kernel(o, parts, largest, sums, splits, S: tl.constexpr, D: tl.constexpr, COLS: tl.constexpr):
+def combine_kernel(o, parts, largest, sums, splits, S: tl.constexpr, D: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
     """One program: COLS columns of the output of one query, from its at most S parts. Grid: D // COLS times queries."""
     row, d = tl.program_id(0) // (D // COLS), tl.program_id(0) % (D // COLS) * COLS + tl.arange(0, COLS)
     i = tl.arange(0, S)
