@@ -90,7 +90,7 @@ class Pointer:
 
 
 class Descriptor:
-    """Of an array (batch, heads, length, D) with blocks of some rows, or (heads, length) with blocks of some columns."""
+    """Of an array (batch, heads, length, D) with blocks of rows, or (heads, length) with blocks of columns."""
 
     def __init__(self, array, rows):
         self.array, self.rows, self.dtype, self.layout = array, rows, array.dtype.type, None

@@ -54,7 +54,8 @@ def used(kernel, of_queries, of_keys, rows, choice, width, causal):
     made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(made.asm["cubin"]); file.flush()
-        told = re.search(r"REG:(\\d+) STACK:(\\d+) SHARED:\\d+ LOCAL:(\\d+)", _tool("cuobjdump", "-res-usage", file.name))
+        told = _tool("cuobjdump", "-res-usage", file.name)
+    told = re.search(r"REG:(\\d+) STACK:(\\d+) SHARED:\\d+ LOCAL:(\\d+)", told)
     registers, stack, local = map(int, told.groups())
     ptx = made.asm["ptx"]
     return [registers, stack + local, made.metadata.shared, ptx.count("wgmma.mma_async"), ptx.count("mma.sync"),
@@ -65,11 +66,17 @@ told = {}
 for width in (64, 128):
     of_queries, of_keys = blocks.backward_blocks(width, 2, hopper=True)
     for causal in (False, True):
-        cases = [("forward", hopper.attention_hopper_kernel if "STAGES" in c else forward.attention_kernel, "o q", "k v", "", c)
-                 for c in blocks.forward_blocks(width, 2, hopper=True)]
-        cases += [("dq", backward.attention_queries_backward_kernel, "dq o do q", "k v", "", c) for c in of_queries]
-        cases += [("dk dv", hopper_keys if "STAGES" in c else backward.attention_keys_backward_kernel, "do q", "dk dv k v",
-                   "descriptors", c) for c in of_keys]
+        cases = [
+            ("forward", hopper.attention_hopper_kernel if "STAGES" in c else forward.attention_kernel, "o q", "k v", "",
+             c) for c in blocks.forward_blocks(width, 2, hopper=True)
+        ]
+        cases += [
+            ("dq", backward.attention_queries_backward_kernel, "dq o do q", "k v", "", c) for c in of_queries
+        ]
+        keys = backward.attention_keys_backward_kernel
+        cases += [
+            ("dk dv", hopper_keys if "STAGES" in c else keys, "do q", "dk dv k v", "descriptors", c) for c in of_keys
+        ]
         for name, kernel, *rest in cases:
             told[f"{name} {width} {causal} {rest[-1]}"] = used(kernel, *rest, width, causal)
 print(json.dumps(told))

@@ -93,8 +93,14 @@ def statistics(each, step):
 
 BACKWARD = pytest.mark.parametrize(
     ("heads", "few", "queries", "keys", "width", "stages"),
-    [(1, 1, 64, 64, 64, 2), (2, 1, 200, 300, 64, 2), (2, 2, 130, 130, 64, 3), (3, 1, 130, 130, 128, 2), (1, 1, 5, 200, 64, 2)],
-)  # fmt: skip
+    [
+        (1, 1, 64, 64, 64, 2),
+        (2, 1, 200, 300, 64, 2),
+        (2, 2, 130, 130, 64, 3),
+        (3, 1, 130, 130, 128, 2),
+        (1, 1, 5, 200, 64, 2),
+    ],
+)
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

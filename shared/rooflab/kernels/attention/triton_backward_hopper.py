@@ -78,9 +78,10 @@ def _gradients(  # type: ignore[no-untyped-def]
     slot, phase = step % STAGES, step // STAGES & 1
     p = gl.exp2(s * c - (lses.index(slot).reshape([M]).load(across) * LOG2E)[None, :])
     if CAUSAL:
-        # From shared memory: numbers that never change would be kept in registers throughout.
-        below = numbers.load(gl.SliceLayout(1, s.type.layout))[:, None] - numbers.load(across)[None, :]
-        p = gl.where(below <= ahead, p, 0.0)
+        if ahead < M - 1:
+            # From shared memory: numbers that never change would be kept in registers throughout.
+            below = numbers.load(gl.SliceLayout(1, s.type.layout))[:, None] - numbers.load(across)[None, :]
+            p = gl.where(below <= ahead, p, 0.0)
     # These waits pass at once. Without their branches, the assembler moves arithmetic behind the waits for products.
     mbarrier.wait(full.index(slot), phase)
     dv = warpgroup_mma(gl.convert_layout(p.to(qs.dtype), left), dos.index(slot).reshape([M, D]), dv, is_async=True)
