@@ -183,12 +183,16 @@ class Machine:
             places = np.broadcast_to(pointer.places, mask.shape)[mask]
             pointer.array[places] = np.broadcast_to(values, mask.shape)[mask]
 
+        def load(pointer, mask, other):
+            places = np.where(mask, np.broadcast_to(pointer.places, mask.shape), 0)
+            return tensor(np.where(mask, pointer.array[places], pointer.array.dtype.type(other)))
+
         def nothing(*_, **__):
             return None
 
         return SimpleNamespace(
             program_id=lambda axis: tensor(np.int64(self.place)), num_programs=lambda axis: self.programs,
-            allocate_shared_memory=allocate, store=store, warp_specialize=self.partitions,
+            allocate_shared_memory=allocate, store=store, load=load, warp_specialize=self.partitions,
             arange=lambda first, last, layout=None: tensor(np.arange(first, last)),
             zeros=lambda shape, dtype, layout: tensor(np.zeros(shape, dtype)),
             full=lambda shape, value, dtype, layout: tensor(np.full(shape, value, dtype)),

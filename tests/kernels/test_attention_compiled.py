@@ -23,6 +23,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from rooflab.kernels.attention import blocks
 from rooflab.kernels.attention import triton_attention as forward, triton_attention_backward as backward
 from rooflab.kernels.attention import triton_attention_hopper as hopper, triton_backward_hopper as hopper_backward
+from rooflab.kernels.attention.triton_queries_hopper import queries_backward_hopper_kernel as hopper_queries
 from rooflab.kernels.compiled import _tool
 
 def descriptor(rows, width, gluon):
@@ -35,9 +36,9 @@ def row(cols, gluon):
 
 def used(kernel, of_queries, of_keys, rows, choice, width, causal):
     gluon = "STAGES" in choice
-    m, n = (choice.get("M", 64), choice.get("N", 64)) if kernel is not hopper_keys else (64, 64)
+    m, n = (choice.get("M", 64), choice.get("N", 64)) if kernel not in (hopper_keys, hopper_queries) else (64, 64)
     constants = {k: v for k, v in choice.items() if k in ("M", "N", "STAGES")} | {"D": width, "CAUSAL": causal}
-    if kernel is hopper_keys:
+    if kernel in (hopper_keys, hopper_queries):
         constants |= {"M": 64, "N": 64}
     types = {name: descriptor(m, width, gluon) for name in of_queries.split()}
     types |= {name: descriptor(n, width, gluon) for name in of_keys.split()}
@@ -70,8 +71,9 @@ for width in (64, 128):
             ("forward", hopper.attention_hopper_kernel if "STAGES" in c else forward.attention_kernel, "o q", "k v", "",
              c) for c in blocks.forward_blocks(width, 2, hopper=True)
         ]
+        queries = backward.attention_queries_backward_kernel
         cases += [
-            ("dq", backward.attention_queries_backward_kernel, "dq o do q", "k v", "", c) for c in of_queries
+            ("dq", hopper_queries if "STAGES" in c else queries, "dq o do q", "k v", "", c) for c in of_queries
         ]
         keys = backward.attention_keys_backward_kernel
         cases += [

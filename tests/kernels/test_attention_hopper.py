@@ -9,6 +9,7 @@ pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton
 
 from rooflab.kernels.attention import triton_attention_hopper as hopper
 from rooflab.kernels.attention import triton_backward_hopper as backward
+from rooflab.kernels.attention import triton_queries_hopper as backward_queries
 
 from . import gluon_threads as threads
 
@@ -121,3 +122,26 @@ def test_gradients_of_keys_and_values_agree_with_float64(heads, few, queries, ke
     for found, wanted in zip((dk, dv), right, strict=True):
         allowed = tolerance("fp16", queries * heads // few, scale=float(np.abs(wanted).max()))
         np.testing.assert_allclose(found, wanted, rtol=allowed.rtol, atol=allowed.atol)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@BACKWARD
+def test_gradients_of_queries_agree_with_float64(heads, few, queries, keys, width, stages, causal):
+    generator = np.random.default_rng(2)
+    sizes = [(2, heads, queries, width), (2, few, keys, width)]
+    q, do, k, v = (generator.standard_normal(sizes[i]).astype(np.float16) for i in (0, 0, 1, 1))
+    lse, right_delta, right, _, _ = backward_reference(q, k, v, do, causal)
+    o = reference(q, k, v, causal)[0].astype(np.float16)
+    step = -(-queries // 4) * 4
+    delta, dq = np.full(2 * heads * step, np.nan, np.float32), np.full_like(q, np.nan)
+    rows = [threads.Descriptor(each, 64) for each in (dq, o, do, q, k, v)]
+    threads.run_grid(
+        "queries_backward_hopper_kernel", backward_queries, -(-queries // 64) * 2 * heads, rows[0],
+        threads.Pointer(delta), *rows[1:3], threads.Pointer(statistics(lse, step).ravel()), *rows[3:], heads,
+        heads // few, queries, keys, step, width**-0.5, CAUSAL=causal, M=64, N=64, D=width, STAGES=stages,
+    )  # fmt: skip
+    allowed = tolerance("fp16", keys, scale=float(np.abs(right).max()))
+    np.testing.assert_allclose(dq, right, rtol=allowed.rtol, atol=allowed.atol)
+    found = delta.reshape(2, heads, step)
+    np.testing.assert_allclose(found[..., :queries], right_delta, rtol=allowed.rtol, atol=allowed.rtol * width)
+    assert not found[..., queries:].any()

@@ -36,10 +36,11 @@ def forward_blocks(width: int, itemsize: int, *, hopper: bool = False) -> list[B
 
 
 def backward_blocks(width: int, itemsize: int, *, hopper: bool = False) -> tuple[list[Blocks], list[Blocks]]:
-    """Return what the kernel for dq, and what those for dk and dv can be launched with; arguments as forward."""
+    """Return what the kernels for dq, and what those for dk and dv can be launched with; arguments as forward."""
     if hopper:
+        special = [{"STAGES": stages, "num_warps": 4} for stages in ((2, 3) if width <= 64 else (2,))]
         of_queries, of_keys = backward_blocks(width, itemsize)
-        return of_queries, [*({"STAGES": n, "num_warps": 4} for n in ((2, 3) if width <= 64 else (2,))), *of_keys]
+        return special + of_queries, special + of_keys
     if itemsize == 4:
         small = _all((32, 32, 4, 1), (16, 16, 4, 1))
         return small, small

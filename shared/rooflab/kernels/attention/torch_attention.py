@@ -19,7 +19,14 @@ from ..demands import floats, refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .blocks import backward_blocks, forward_blocks
-from .torch_descriptors import described, launch_keys_on_hopper, launch_on_hopper, on_hopper, rows_described
+from .torch_descriptors import (
+    described,
+    launch_keys_on_hopper,
+    launch_on_hopper,
+    launch_queries_on_hopper,
+    on_hopper,
+    rows_described,
+)
 from .triton_attention import attention_kernel
 from .triton_attention_backward import attention_keys_backward_kernel, attention_queries_backward_kernel
 
@@ -119,8 +126,10 @@ def attention_backward(
     key = (width, queries, keys, 1 + causal)
 
     def run_queries(choice: Any) -> None:
+        if "STAGES" in choice:
+            return launch_queries_on_hopper(dq, delta, o, do, lse, q, k, v, causal, scale, choice)
         m, n = choice["M"], choice["N"]
-        launch(
+        return launch(
             attention_queries_backward_kernel, (-(-queries // m) * batch * heads,), described(dq, m), delta,
             described(o, m), described(do, m), lse, described(q, m), described(k, n), described(v, n), *sizes,
             lse.shape[2], scale, CAUSAL=causal, D=width, **choice,

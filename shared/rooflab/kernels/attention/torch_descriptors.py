@@ -14,7 +14,14 @@ import torch
 
 from ..launching import launch
 
-__all__ = ["described", "launch_keys_on_hopper", "launch_on_hopper", "on_hopper", "rows_described"]
+__all__ = [
+    "described",
+    "launch_keys_on_hopper",
+    "launch_on_hopper",
+    "launch_queries_on_hopper",
+    "on_hopper",
+    "rows_described",
+]
 
 _GROUP = 64  # queries or keys of a group of four warps: what one wgmma takes
 
@@ -100,6 +107,22 @@ def launch_keys_on_hopper(
         keys_backward_hopper_kernel, (-(-keys // _GROUP) * batch * few,), *blocks[:3],
         *(rows_described(each, _GROUP, gluon=True) for each in (lse, delta)), *blocks[3:], heads, heads // few,
         queries, keys, scale, CAUSAL=causal, D=width, M=_GROUP, N=_GROUP, **choice,
+    )  # fmt: skip
+
+
+def launch_queries_on_hopper(
+    dq: torch.Tensor, delta: torch.Tensor, o: torch.Tensor, do: torch.Tensor, lse: torch.Tensor, q: torch.Tensor,
+    k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, choice: Any,
+) -> None:  # fmt: skip
+    """Launch the kernel for Hopper that fills dq and delta; arguments as those of the operator."""
+    from .triton_queries_hopper import queries_backward_hopper_kernel
+
+    batch, heads, queries, width = q.shape
+    blocks = [described(each, _GROUP, layout=_layout(_GROUP, width, q.dtype)) for each in (dq, o, do, q, k, v)]
+    launch(
+        queries_backward_hopper_kernel, (-(-queries // _GROUP) * batch * heads,), blocks[0], delta, *blocks[1:3], lse,
+        *blocks[3:], heads, heads // k.shape[1], queries, k.shape[2], lse.shape[2], scale, CAUSAL=causal, D=width,
+        M=_GROUP, N=_GROUP, **choice,
     )  # fmt: skip
 
 
