@@ -9,7 +9,7 @@ registers of 32 bits, and at most 255 of these: with D = 128, blocks of 128 x 12
 
 from __future__ import annotations
 
-__all__ = ["backward_blocks", "decode_blocks", "forward_blocks", "key_splits"]
+__all__ = ["backward_blocks", "decode_blocks", "forward_blocks", "key_splits", "size_key"]
 
 _MOST_SPLITS = 128
 
@@ -76,6 +76,15 @@ def key_splits(keys: int, heads: int, n: int, per_processor: int, processors: in
     chunk = -(-keys // wanted)
     chunk = -(-chunk // n) * n
     return chunk, -(-keys // chunk)
+
+
+def size_key(width: int, *lengths: int) -> tuple[int, ...]:
+    """Return what a choice of blocks depends on: lengths are rounded up to powers of 2, so that few are measured.
+
+    >>> size_key(128, 1000, 4096, 1)
+    (128, 1024, 4096, 1)
+    """
+    return width, *(1 << (length - 1).bit_length() for length in lengths)
 
 
 def _all(*sizes: tuple[int, int, int, int]) -> list[Blocks]:

@@ -18,7 +18,7 @@ import torch
 from ..demands import floats, refuse, together
 from ..launching import launch
 from ..tuning import choose
-from .blocks import backward_blocks, forward_blocks
+from .blocks import backward_blocks, forward_blocks, size_key
 from .torch_descriptors import (
     described,
     launch_keys_on_hopper,
@@ -93,7 +93,7 @@ def attention_with_lse(
         )  # fmt: skip
 
     if q.numel():
-        key = (width, queries, keys, 1 + causal)
+        key = size_key(width, queries, keys, 1 + causal)
         run(choose("attention", key, forward_blocks(width, q.itemsize, hopper=on_hopper(q)), run, q.device))
     return o, lse
 
@@ -123,7 +123,7 @@ def attention_backward(
     delta = torch.empty_like(lse)
     sizes = (heads, heads // few, queries, keys)
     of_queries, of_keys = backward_blocks(width, q.itemsize, hopper=on_hopper(q))
-    key = (width, queries, keys, 1 + causal)
+    key = size_key(width, queries, keys, 1 + causal)
 
     def run_queries(choice: Any) -> None:
         if "STAGES" in choice:

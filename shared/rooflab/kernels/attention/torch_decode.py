@@ -16,7 +16,7 @@ import torch
 from ..demands import refuse
 from ..launching import launch
 from ..tuning import choose
-from .blocks import decode_blocks, key_splits
+from .blocks import decode_blocks, key_splits, size_key
 from .torch_attention import check_heads
 from .torch_descriptors import described
 from .triton_decode import combine_kernel, decode_kernel
@@ -84,7 +84,7 @@ def decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> t
             S=1 << (splits - 1).bit_length(), D=width, COLS=cols, num_warps=4,
         )  # fmt: skip
 
-    run(choose("attention_decode", (width, keys, batch * few), decode_blocks(width, q.itemsize), run, q.device))
+    run(choose("attention_decode", size_key(width, keys, batch * few), decode_blocks(width, q.itemsize), run, q.device))
     return o
 
 

@@ -12,7 +12,8 @@ exponentials 1,024, one after the other. Here they overlap:
 * Programs are persistent: the loads of the next queries run during the last products of those before, and the output
   leaves through the copy engine meanwhile.
 
-Written in Gluon, the part of Triton in which layouts, barriers and the asynchrony of products are explicit.
+Written in Gluon, the part of Triton in which layouts, barriers and asynchronous products are explicit: Triton's own
+compiler waits for each product where it is first used. No other chip has wgmma: they take `attention_kernel`.
 >>> attention_hopper_kernel.__name__
 'attention_hopper_kernel'
 

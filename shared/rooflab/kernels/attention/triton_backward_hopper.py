@@ -8,6 +8,7 @@ The mathematics, the order of sums and the layout (keys down, queries across) ar
     start dk += ds^T q,                   and begin the next step while dk runs,
 
 with four warps that own 64 keys, and two such programs on a multiprocessor: D = 128 fills the registers of both.
+No other chip has wgmma: they take `attention_keys_backward_kernel`.
 
 >>> keys_backward_hopper_kernel.__name__
 'keys_backward_hopper_kernel'

@@ -7,6 +7,7 @@ The twin of :mod:`.triton_backward_hopper` that owns queries; a step of 64 keys 
     start dq += ds k,                     and begin the next step while dq runs.
 
 Beforehand it makes delta, which the other kernel reads: the sum over D of o do, both from shared memory.
+No other chip has wgmma: they take `attention_queries_backward_kernel`.
 
 >>> queries_backward_hopper_kernel.__name__
 'queries_backward_hopper_kernel'
