@@ -132,12 +132,13 @@ class Machine:
         names |= {
             "gl": gl,
             "mbarrier": self.barriers(),
-            "tma": self.copies(),
+            "tma": SimpleNamespace(store_wait=lambda pending: None),
+            **self.copies(),
             "warpgroup_mma": self.multiply,
             "warpgroup_mma_init": lambda values: values,
             "warpgroup_mma_wait": self.wait,
             "fence_async_shared": lambda: None,
-            "_synchronize": lambda: None,
+            "synchronize": lambda: None,
         }
         for name, value in vars(module).items():
             if hasattr(value, "fn"):
@@ -228,9 +229,7 @@ class Machine:
             rows = descriptor.rows_at(place)
             rows[...] = source.array.reshape(descriptor.rows, -1)[: len(rows)]
 
-        return SimpleNamespace(
-            async_copy_global_to_shared=load, async_copy_shared_to_global=store, store_wait=lambda pending: None
-        )
+        return {"load_block": load, "store_block": store}
 
 
 def run_grid(kernel, module, programs, *args, **constants):

@@ -32,11 +32,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from .triton_gluon import load_block, store_block, synchronize
+
 __all__ = ["attention_hopper_kernel"]
 
 LOG2E, LN2 = gl.constexpr(1.4426950408889634), gl.constexpr(0.6931471805599453)
 GROUP = gl.constexpr(64)  # queries of a group of warps: what one wgmma takes
-_synchronize = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # Triton 3.7, and 3.6
 
 
 @gluon.jit
@@ -86,15 +87,15 @@ def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.c
         for g in gl.static_range(2):
             mbarrier.wait(q_empty.index(g), turn & 1 ^ 1)  # the first wait of all passes
             mbarrier.expect(q_full.index(g), q.block_type.nbytes)
-            tma.async_copy_global_to_shared(q, [b, h, start + g * GROUP, 0], q_full.index(g), qs.index(g))
+            load_block(q, [b, h, start + g * GROUP, 0], q_full.index(g), qs.index(g))
         for n in range(count):
             s, phase = step % STAGES, step // STAGES & 1
             mbarrier.wait(k_empty.index(s), phase ^ 1)
             mbarrier.expect(k_full.index(s), k.block_type.nbytes)
-            tma.async_copy_global_to_shared(k, [b, h // group, n * N, 0], k_full.index(s), ks.index(s))
+            load_block(k, [b, h // group, n * N, 0], k_full.index(s), ks.index(s))
             mbarrier.wait(v_empty.index(s), phase ^ 1)
             mbarrier.expect(v_full.index(s), v.block_type.nbytes)
-            tma.async_copy_global_to_shared(v, [b, h // group, n * N, 0], v_full.index(s), vs.index(s))
+            load_block(v, [b, h // group, n * N, 0], v_full.index(s), vs.index(s))
             step += 1
 
 
@@ -130,7 +131,7 @@ def _first(  # type: ignore[no-untyped-def]
     keys_shared = ks.index(now).reshape([N, queries_shared.shape[1]]).permute([1, 0])
     s = warpgroup_mma(queries_shared, keys_shared, zero, use_acc=False, is_async=True)
     s = warpgroup_mma_wait(0, deps=[s])
-    _synchronize()  # all four warps have read the keys
+    synchronize()  # all four warps have read the keys
     mbarrier.arrive(k_empty.index(now))
     p, _, m, total = _softmax(s, m, total, last, numbers, c, True, CAUSAL)
     return p, m, total
@@ -156,14 +157,14 @@ def _step(  # type: ignore[no-untyped-def]
     mbarrier.wait(v_full.index(past), past_phase)
     acc = warpgroup_mma(p, vs.index(past).reshape([N, D]), acc, is_async=True)
     s = warpgroup_mma_wait(1, deps=[s])
-    _synchronize()  # all four warps have read the keys
+    synchronize()  # all four warps have read the keys
     mbarrier.arrive(k_empty.index(now))
     new, a, m, total = _softmax(s, m, total, last - j * N, numbers, c, MASKED, CAUSAL)
     new = gl.convert_layout(new.to(vs.dtype), p.type.layout)
     # This passes at once. Without the branch in it, the assembler moves the exponentials behind the next line's wait.
     mbarrier.wait(v_full.index(past), past_phase)
     acc = warpgroup_mma_wait(0, deps=[acc])
-    _synchronize()
+    synchronize()
     mbarrier.arrive(v_empty.index(past))
     acc = acc * gl.convert_layout(a, gl.SliceLayout(1, acc.type.layout))[:, None]
     return acc, new, m, total
@@ -180,7 +181,7 @@ def _finish(  # type: ignore[no-untyped-def]
     acc = warpgroup_mma(p, vs.index(last).reshape([N, D]), acc, is_async=True)
     gl.store(places, (m * c + gl.log2(total)) * LN2, mask=inside)
     acc = warpgroup_mma_wait(0, deps=[acc])
-    _synchronize()
+    synchronize()
     mbarrier.arrive(v_empty.index(last))
     return acc * gl.convert_layout(1.0 / total, gl.SliceLayout(1, acc.type.layout))[:, None]
 
@@ -229,11 +230,11 @@ def _compute(  # type: ignore[no-untyped-def]
         places = lse + head.to(gl.int64) * row_step + rows
         out = _finish(acc, p, m, total, done - 1, places, rows < row_step, vs, barriers, c, N, D, STAGES)
         tma.store_wait(0)  # the output of the tile before has been read from shared memory
-        _synchronize()
+        synchronize()
         os.index(g).reshape([GROUP, D]).store(out.to(o.dtype))
         fence_async_shared()
-        _synchronize()
-        tma.async_copy_shared_to_global(o, [head // heads, head % heads, start, 0], os.index(g))
+        synchronize()
+        store_block(o, [head // heads, head % heads, start, 0], os.index(g))
     tma.store_wait(0)
 
 

@@ -29,10 +29,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from .triton_gluon import load_block, store_block, synchronize
+
 __all__ = ["keys_backward_hopper_kernel"]
 
 LOG2E = gl.constexpr(1.4426950408889634)
-_synchronize = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # Triton 3.7, and 3.6
 
 
 @gluon.jit
@@ -45,10 +46,10 @@ def _load(step, steps, first, blocks, b, head, heads, sources, shared, M: gl.con
     m = (first + step % blocks) * M
     s = step % STAGES
     mbarrier.expect(full.index(s), 2 * q.block_type.nbytes + 2 * lse.block_type.nbytes, pred=wanted)
-    tma.async_copy_global_to_shared(q, [b, h, m, 0], full.index(s), qs.index(s), pred=wanted)
-    tma.async_copy_global_to_shared(do, [b, h, m, 0], full.index(s), dos.index(s), pred=wanted)
-    tma.async_copy_global_to_shared(lse, [b * heads + h, m], full.index(s), lses.index(s), pred=wanted)
-    tma.async_copy_global_to_shared(delta, [b * heads + h, m], full.index(s), deltas.index(s), pred=wanted)
+    load_block(q, [b, h, m, 0], full.index(s), qs.index(s), pred=wanted)
+    load_block(do, [b, h, m, 0], full.index(s), dos.index(s), pred=wanted)
+    load_block(lse, [b * heads + h, m], full.index(s), lses.index(s), pred=wanted)
+    load_block(delta, [b * heads + h, m], full.index(s), deltas.index(s), pred=wanted)
 
 
 @gluon.jit
@@ -110,12 +111,12 @@ def _sum_up(  # type: ignore[no-untyped-def]
     mbarrier.wait(ready.index(0), 0)
     for step in range(steps):
         s, dp, done = _scores(dk, step, shared, M, N, D, STAGES)
-        _synchronize()  # all four warps have finished the step before, and its place is free
+        synchronize()  # all four warps have finished the step before, and its place is free
         _load(step + STAGES - 1, steps, first, blocks, b, head, heads, sources, shared, M, STAGES)
         beyond = (first + step % blocks) * M + ahead
         dk, dv = _gradients(s, dp, done, dv, step, beyond, scale * LOG2E, shared, CAUSAL, M, D, STAGES)
     dk = warpgroup_mma_wait(0, deps=[dk])
-    _synchronize()
+    synchronize()
     return dk, dv
 
 
@@ -139,13 +140,13 @@ def keys_backward_hopper_kernel(  # type: ignore[no-untyped-def]
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
     fence_async_shared()
-    _synchronize()
+    synchronize()
     few, of_keys = heads // group, gl.cdiv(keys, N)
     start, head = gl.program_id(0) % of_keys * N, gl.program_id(0) // of_keys
     b, h = head // few, head % few
     mbarrier.expect(ready.index(0), 2 * k.block_type.nbytes)
-    tma.async_copy_global_to_shared(k, [b, h, start, 0], ready.index(0), ks)
-    tma.async_copy_global_to_shared(v, [b, h, start, 0], ready.index(0), vs)
+    load_block(k, [b, h, start, 0], ready.index(0), ks)
+    load_block(v, [b, h, start, 0], ready.index(0), vs)
     first = 0
     if CAUSAL:
         first = gl.maximum(start - (keys - queries), 0) // M
@@ -159,7 +160,7 @@ def keys_backward_hopper_kernel(  # type: ignore[no-untyped-def]
     ks.reshape([N, D]).store((dkt * scale).to(dk.dtype))
     vs.reshape([N, D]).store(dvt.to(dv.dtype))
     fence_async_shared()
-    _synchronize()
-    tma.async_copy_shared_to_global(dk, [b, h, start, 0], ks)
-    tma.async_copy_shared_to_global(dv, [b, h, start, 0], vs)
+    synchronize()
+    store_block(dk, [b, h, start, 0], ks)
+    store_block(dv, [b, h, start, 0], vs)
     tma.store_wait(0)

@@ -28,10 +28,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from .triton_gluon import load_block, store_block, synchronize
+
 __all__ = ["queries_backward_hopper_kernel"]
 
 LOG2E = gl.constexpr(1.4426950408889634)
-_synchronize = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # Triton 3.7, and 3.6
 
 
 @gluon.jit
@@ -41,8 +42,8 @@ def _load(step, steps, b, h, k, v, shared, N: gl.constexpr, STAGES: gl.constexpr
     wanted = step < steps
     s = step % STAGES
     mbarrier.expect(full.index(s), 2 * k.block_type.nbytes, pred=wanted)
-    tma.async_copy_global_to_shared(k, [b, h, step * N, 0], full.index(s), ks.index(s), pred=wanted)
-    tma.async_copy_global_to_shared(v, [b, h, step * N, 0], full.index(s), vs.index(s), pred=wanted)
+    load_block(k, [b, h, step * N, 0], full.index(s), ks.index(s), pred=wanted)
+    load_block(v, [b, h, step * N, 0], full.index(s), vs.index(s), pred=wanted)
 
 
 @gluon.jit
@@ -91,6 +92,23 @@ def _make_delta(o, do, ready, shared, M: gl.constexpr, D: gl.constexpr):  # type
     return gl.sum(o.load(rows).to(gl.float32) * do.load(rows).to(gl.float32), 1)
 
 
+@gluon.jit
+def _sum_up(  # type: ignore[no-untyped-def]
+    k, v, b, h, last, steps, lse2, delta, c, shared,
+    CAUSAL: gl.constexpr, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """Go through the blocks of keys and return dq, not yet scaled; `last` as of the first block."""
+    acc = warpgroup_mma_init(gl.zeros([M, D], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])))
+    for step in range(steps):
+        s, dp, done = _scores(acc, step, shared, M, N, D, STAGES)
+        synchronize()  # all four warps have finished the step before, and its place is free
+        _load(step + STAGES - 1, steps, b, h, k, v, shared, N, STAGES)
+        acc = _gradient(s, dp, done, step, lse2, delta, last - step * N, c, shared, CAUSAL, N, D, STAGES)
+    dq = warpgroup_mma_wait(0, deps=[acc])
+    synchronize()
+    return dq
+
+
 @gluon.jit(do_not_specialize=["heads", "group", "queries", "keys", "row_step"])
 def queries_backward_hopper_kernel(  # type: ignore[no-untyped-def]
     dq, delta, o, do, lse, q, k, v, heads, group, queries, keys, row_step, scale,
@@ -110,16 +128,16 @@ def queries_backward_hopper_kernel(  # type: ignore[no-untyped-def]
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
     fence_async_shared()
-    _synchronize()
+    synchronize()
     blocks = gl.cdiv(queries, M)
     block, head = gl.program_id(0) % blocks, gl.program_id(0) // blocks
     if CAUSAL:  # those with the most keys begin first
         block = blocks - 1 - block
     b, h, start = head // heads, head % heads, block * M
     mbarrier.expect(ready.index(0), 3 * q.block_type.nbytes)
-    tma.async_copy_global_to_shared(q, [b, h, start, 0], ready.index(0), qs)
-    tma.async_copy_global_to_shared(do, [b, h, start, 0], ready.index(0), dos)
-    tma.async_copy_global_to_shared(o, [b, h, start, 0], ready.index(0), os)
+    load_block(q, [b, h, start, 0], ready.index(0), qs)
+    load_block(do, [b, h, start, 0], ready.index(0), dos)
+    load_block(o, [b, h, start, 0], ready.index(0), os)
     shared = (qs, dos, ks, vs, numbers, full)
     last = keys - 1
     steps = gl.cdiv(keys, N)
@@ -135,18 +153,11 @@ def queries_backward_hopper_kernel(  # type: ignore[no-untyped-def]
     place = head.to(gl.int64) * row_step + rows
     gl.store(delta + place, total, mask=rows < row_step)
     lse2 = gl.load(lse + place, mask=rows < row_step, other=0.0) * LOG2E
-    acc = warpgroup_mma_init(gl.zeros([M, D], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])))
-    for step in range(steps):
-        s, dp, done = _scores(acc, step, shared, M, N, D, STAGES)
-        _synchronize()  # all four warps have finished the step before, and its place is free
-        _load(step + STAGES - 1, steps, b, h // group, k, v, shared, N, STAGES)
-        acc = _gradient(
-            s, dp, done, step, lse2, total, last - step * N, scale * LOG2E, shared, CAUSAL, N, D, STAGES
-        )  # fmt: skip
-    found = warpgroup_mma_wait(0, deps=[acc])
-    _synchronize()
+    found = _sum_up(
+        k, v, b, h // group, last, steps, lse2, total, scale * LOG2E, shared, CAUSAL, M, N, D, STAGES
+    )  # fmt: skip
     os.reshape([M, D]).store((found * scale).to(dq.dtype))
     fence_async_shared()
-    _synchronize()
-    tma.async_copy_shared_to_global(dq, [b, h, start, 0], os)
+    synchronize()
+    store_block(dq, [b, h, start, 0], os)
     tma.store_wait(0)
