@@ -71,6 +71,13 @@ def build_parser() -> argparse.ArgumentParser:
     record.add_argument("unit", nargs="*", help=f"{_UNIT_HELP} (default: every unit of the book)")
     _add_output(record, "record")
 
+    _add_kernels(commands)
+    _add_classroom(commands)
+    return parser
+
+
+def _add_kernels(commands: Any) -> None:
+    """What readers of the kernels use."""
     compiled = commands.add_parser(
         "compile",
         help="compile kernels for a chip that need not be there; show registers, spills, matrix instructions",
@@ -94,9 +101,6 @@ def build_parser() -> argparse.ArgumentParser:
         "figure. Example: rooflab bench kernels softmax rms_norm",
     )
     add_bench_options(measured)
-
-    _add_classroom(commands)
-    return parser
 
 
 def _add_classroom(commands: Any) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .extras import require
 from .plaintext import terminal_width
 from .progress import Progress
 from .tables import render_text
@@ -39,14 +38,14 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
 
 def bench(options: argparse.Namespace) -> int:
     """Measure kernels, print a table, and leave a record and a figure; returns 1 if one of them is wrong."""
-    require("torch", "torch")
-    require("triton", "triton")
     from .device import find_device
     from .kernels.benchmark import run_case
     from .kernels.catalogue import every_case
+    from .kernels.launching import ready
     from .kernels.tuner import tune_kernels
     from .records import save_record
 
+    ready()
     if find_device().kind not in ("cuda", "rocm"):
         raise ValueError(
             "There is no GPU that Triton compiles for, and an interpreted kernel has no speed: see `rooflab compile`, "

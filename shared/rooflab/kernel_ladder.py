@@ -9,10 +9,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .extras import require
 from .plaintext import terminal_width
 from .tables import render_text
 from .units import format_si
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_ladder_options", "show_ladder"]
 
-_COUNTED, _TIMED = (64, 256), (16384, 4096)
+# Of each ladder: the shape where it is counted and where it is timed, what the numbers are called, and the ceiling.
+_SIZES = {"softmax": ((64, 256), (16384, 4096)), "matmul": ((128, 128, 16), (4096, 4096, 4096))}
+_CEILINGS = {"softmax": "a copy of the same size", "matmul": "the product of torch, by the vendor's library"}
 
 
 def add_ladder_options(parser: argparse.ArgumentParser) -> None:
@@ -33,26 +34,25 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
 
 def show_ladder(options: argparse.Namespace) -> int:
     """Print the steps of a kernel, what each moves or takes, and why it is faster; or the changes between two."""
-    require("torch", "torch")
-    require("triton", "triton")
-    import torch
-
     from .kernels.ladder import difference, find_ladder
+    from .kernels.launching import ready
+
+    ready()
+    import torch
 
     steps = find_ladder(options.kernel)
     if options.diff:
         print(difference(*(_numbered(steps, number) for number in options.diff)))
         return 0
-    if torch.cuda.is_available():
-        rows, cols = _TIMED
-        head, cells = ["step", "time", "of the copy", "why it is faster"], _times(steps)
-        told = f"{rows} x {cols} in bf16, each beside a copy of the same size, by graph replay."
+    on_gpu = torch.cuda.is_available()
+    size = _SIZES[options.kernel][on_gpu]
+    told = f"{' x '.join(map(str, size))} in bf16"
+    if on_gpu:
+        head, cells = ["step", "time", "of the ceiling", "why it is faster"], _times(steps, size)
+        told = f"{told}, each beside {_CEILINGS[options.kernel]}, by graph replay."
     else:
-        rows, cols = _COUNTED
-        head, cells = ["step", "reads", "moved / used", "why it is faster"], _counts(steps)
-        told = (
-            f"Counted at {rows} x {cols} in bf16: how often x is read, and bytes moved in whole sectors per byte used."
-        )
+        head, cells = ["step", "reads", "moved / used", "why it is faster"], _counts(steps, size)
+        told = f"Counted at {told}: how often the inputs are read; bytes moved, in whole sectors, per byte used."
     table = [[f"{step.number} {step.name}", *cell, step.reason] for step, cell in zip(steps, cells, strict=True)]
     print(f"{render_text(head, table, width=terminal_width())}\n\n{told}")
     print(f"The code of a change: rooflab ladder {options.kernel} --diff 1 2")
@@ -65,29 +65,35 @@ def _numbered(steps: Sequence[Step], number: int) -> Step:
     return steps[number - 1]
 
 
-def _counts(steps: Sequence[Step]) -> list[list[str]]:
+def _counts(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:
     from .counters import count
 
-    y, x = _arrays(_COUNTED, "cpu")
-    found = [count(lambda step=step: step.function()(y, x), world="triton") for step in steps]
-    once = x.numel() * x.element_size()
-    return [[f"{one.bytes_read / once:g}", f"{one.moved_per_used:g}"] for one in found]
+    arrays, _ = _arrays(steps[0].ladder, size, "cpu")
+    found = [count(lambda step=step: step.function()(*arrays), world="triton") for step in steps]
+    once = sum(each.numel() * each.element_size() for each in arrays[1:])
+    return [[f"{one.bytes_read / once:.3g}", f"{one.moved_per_used:.3g}"] for one in found]
 
 
-def _times(steps: Sequence[Step]) -> list[list[str]]:
+def _times(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:
     from .measurement import measure_all
 
-    y, x = _arrays(_TIMED, "cuda")
-    candidates: dict[str, Any] = {step.name: lambda step=step: step.function()(y, x) for step in steps}
-    measured = measure_all({"copy": lambda: y.copy_(x), **candidates}, clock="graph")
-    copy_s = measured["copy"].median_s
-    return [
-        [format_si(measured[step.name].median_s, "s"), f"{copy_s / measured[step.name].median_s:.2f}"] for step in steps
-    ]
+    arrays, ceiling = _arrays(steps[0].ladder, size, "cuda")
+    candidates: dict[str, Any] = {step.name: lambda step=step: step.function()(*arrays) for step in steps}
+    measured = measure_all({"ceiling": ceiling, **candidates}, clock="graph")
+    times = [measured[step.name].median_s for step in steps]
+    return [[format_si(taken, "s"), f"{measured['ceiling'].median_s / taken:.2f}"] for taken in times]
 
 
-def _arrays(shape: tuple[int, int], device: str) -> tuple[Any, Any]:
+def _arrays(ladder: str, size: tuple[int, ...], device: str) -> tuple[tuple[Any, ...], Callable[[], Any]]:
+    """Result and inputs of a ladder's functions, and its ceiling."""
     import torch
 
-    x = torch.randn(shape, device=device).to(torch.bfloat16)
-    return torch.zeros_like(x), x
+    def made(*shape: int) -> Any:
+        return torch.randn(shape, device=device).to(torch.bfloat16)
+
+    if ladder == "softmax":
+        y, x = made(*size), made(*size)
+        return (y, x), lambda: y.copy_(x)
+    m, n, k = size
+    c, a, b = made(m, n), made(m, k), made(k, n)
+    return (c, a, b), lambda: torch.matmul(a, b, out=c)

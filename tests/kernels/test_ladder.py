@@ -86,8 +86,50 @@ def test_the_command_shows_the_ladder(capsys):
     assert main(["ladder", "softmax"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("|")[1].strip() for line in lines[1:7]] == ["3", "3", "2", "1", "1", "1"]
+    assert main(["ladder", "matmul"]) == 0
+    products = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[1].strip() for line in products[1:6]] == ["64.5", "64.5", "1", "1", "1"]
     assert lines[1].split("|")[2].strip() == "16", "of 32 bytes, 2 are used"
     assert main(["ladder", "softmax", "--diff", "5", "6"]) == 0
     assert "num_stages=STAGES" in capsys.readouterr().out
     assert main(["ladder", "softmax", "--diff", "1", "9"]) == 1
     assert "There is no step 9; expected one of 1 to 6" in capsys.readouterr().err
+
+
+MATMUL = {step.name: step for step in LADDERS["matmul"]}
+
+
+def product(step, a, b):
+    c = torch.full((a.shape[0], b.shape[1]), 7.0, dtype=a.dtype, device=DEVICE)
+    step.function()(c, a, b)
+    return c
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [(name, shape) for name in MATMUL for shape in ((16, 16, 16), (130, 136, 24))]
+    # The first steps have a program for few numbers: minutes in the interpreter.
+    + [(name, (257, 144, 200)) for name in list(MATMUL)[2:]],
+    ids=str,
+)
+def test_every_step_of_the_product_is_right(name, shape, dtype):
+    step, (m, n, k) = MATMUL[name], shape
+    a, b = random(m, k, dtype=dtype), random(k, n, dtype=dtype, seed=1)
+    near(product(step, a, b), a.double() @ b.double(), length=k)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@pytest.mark.parametrize("name", MATMUL)
+def test_each_step_of_the_product_reads_as_often_as_it_says(name):
+    m, n, k = {"naive": (128, 8, 16), "coalesced": (8, 128, 16)}.get(name, (256, 384, 128))
+    a, b = random(m, k, dtype=torch.float16), random(k, n, dtype=torch.float16, seed=1)
+    c = torch.zeros(m, n, dtype=torch.float16)
+    found = count(lambda: MATMUL[name].function()(c, a, b), world="triton")
+    once = 2 * m * n * k
+    often, seldom = once, once // 128  # 2 bytes for each product; or for 128 of them
+    reads = {"naive": (often, seldom), "coalesced": (seldom, often)}.get(name, (seldom, seldom))
+    assert found.bytes_read == sum(reads)
+    assert found.bytes_written == 2 * m * n
+    assert found.flops >= 2 * m * n * k
+    assert found.faults == ()

@@ -101,6 +101,24 @@ def test_large_numbers_do_not_overflow(name):
     agree(mine, reference, [x, *parameters], length=50)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", ["an outlier first", "far from zero", "all the same", "one that is not"])
+def test_variances_that_could_cancel(kind, dtype):
+    x = random(3, 1000, dtype=dtype)
+    if kind == "an outlier first":
+        x[:, 0] = 1000.0
+    elif kind == "far from zero":
+        x = (x.float() * 8 + 1000).to(dtype)
+    else:
+        x[:] = 1.5
+        x[:, 700] += 0.0 if kind == "all the same" else 1.0
+    weight, bias = random(1000, dtype=dtype, seed=1), random(1000, dtype=dtype, seed=2)
+    right = torch.nn.functional.layer_norm(x.double(), (1000,), weight.double(), bias.double())
+    near(kernels.layer_norm(x, weight, bias), right, length=1000)
+    y, _ = kernels.add_layer_norm(x, torch.zeros_like(x), weight, bias)
+    near(y, right, length=1000)
+
+
 def test_parameters_may_be_more_exact_than_the_rows():
     x, weight = random(5, 16, dtype=torch.bfloat16, grad=True), random(16, seed=1).requires_grad_()
     y = kernels.rms_norm(x, weight)

@@ -18,12 +18,23 @@ from typing import TYPE_CHECKING, Any
 from .launching import prefer_interpreter
 
 if TYPE_CHECKING:
-    from .api import add_layer_norm, add_rms_norm, gelu, layer_norm, rms_norm, softmax, swiglu
+    from .api import (
+        add_layer_norm,
+        add_rms_norm,
+        gelu,
+        layer_norm,
+        linear_cross_entropy,
+        matmul,
+        rms_norm,
+        scaled_matmul,
+        softmax,
+        swiglu,
+    )
     from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4
 
 __all__ = [
-    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "quantize_fp8", "quantize_mx", "quantize_nvfp4", "rms_norm",
-    "softmax", "swiglu",
+    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "linear_cross_entropy", "matmul", "quantize_fp8",
+    "quantize_mx", "quantize_nvfp4", "rms_norm", "scaled_matmul", "softmax", "swiglu",
 ]  # fmt: skip
 
 

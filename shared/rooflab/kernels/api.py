@@ -14,7 +14,10 @@ from typing import Any
 
 from .launching import ready
 
-__all__ = ["add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "load", "rms_norm", "softmax", "swiglu"]
+__all__ = [
+    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "linear_cross_entropy", "load", "matmul", "rms_norm",
+    "scaled_matmul", "softmax", "swiglu",
+]  # fmt: skip
 
 # Where the functions of each framework are. They are looked up in plain dicts, which torch.compile can follow.
 _MODULES = {
@@ -25,6 +28,9 @@ _MODULES = {
     "add_layer_norm": "rows.torch_norm",
     "gelu": "pointwise.torch_pointwise",
     "swiglu": "pointwise.torch_pointwise",
+    "matmul": "products.torch_matmul",
+    "scaled_matmul": "products.torch_scaled_matmul",
+    "linear_cross_entropy": "loss.torch_linear_cross_entropy",
 }
 _torch: dict[str, Callable[..., Any]] = {}
 _tensors: tuple[type, ...] = ()
@@ -127,6 +133,54 @@ def swiglu(gate: Any, up: Any) -> Any:
         the shape and format of `gate`. Source: Shazeer 2020.
     """
     return _of(gate, "swiglu")(gate, up)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """Product of matrices, with sums in fp32 (of fp32 too: nothing is cut to TF32), rounded once.
+
+    Args:
+        a: of shape [..., M, K], float32, bfloat16 or float16.
+        b: of shape [K, N], the same format. Either may be transposed; strides that the copy engine cannot follow (not
+            multiples of 16 bytes, or no dimension side by side) cost a copy.
+
+    Returns:
+        of shape [..., M, N], contiguous; under autocast in its format.
+    """
+    return _of(a, "matmul")(a, b)
+
+
+def scaled_matmul(a: Any, b: Any, a_scale: Any, b_scale: Any, *, dtype: Any = None, exact: bool = True) -> Any:
+    """Product of fp8 matrices (e4m3) that have scales; without a gradient.
+
+    Args:
+        a: of shape [M, K].
+        b: of shape [K, N]; stored transposed, as of a linear layer, it needs no copy.
+        a_scale: in float32: one number; [M], of each row; or [M, K / 128], of each 128 elements of a row.
+        b_scale: in float32: one number; [N], of each column; or [K / 128, N / 128], of each block (all rounded up).
+        dtype: of the result (default: bfloat16).
+        exact: whether sums of 128 terms are added up in fp32, since Hopper's matrix units keep about 14 bits of a sum;
+            without it products with a number or rows as scales are faster.
+
+    Returns:
+        of shape [M, N]. Source: DeepSeek-AI 2024, section 3.3.
+    """
+    return _of(a, "scaled_matmul")(a, b, a_scale, b_scale, dtype=dtype, exact=exact)
+
+
+def linear_cross_entropy(x: Any, weight: Any, target: Any, ignore_index: int = -100, reduction: str = "mean") -> Any:
+    """Cross-entropy of a linear layer's logits, x times the weight transposed, never all in memory.
+
+    Args:
+        x: of shape [..., d], float32, bfloat16 or float16.
+        weight: of shape [V, d], the same format.
+        target: of shape [...], int64: words below V. Any other one makes the loss NaN.
+        ignore_index: a target that does not count.
+        reduction: "mean" over the targets that count (NaN if none does, as in torch), or "sum".
+
+    Returns:
+        a float32 number. Logits are rounded to the format of x, as a linear layer's are; all else is in fp32.
+    """
+    return _of(x, "linear_cross_entropy")(x, weight, target, ignore_index, reduction)
 
 
 def load() -> None:

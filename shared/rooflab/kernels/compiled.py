@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .targets import target
+from .targets import TARGETS, target
 
 __all__ = ["MATRIX", "Build", "Compiled", "compile_for", "count_instructions", "types_of"]
 
@@ -37,6 +37,7 @@ class Build:
         stages: of the software pipeline.
         unaligned: the arguments that 16 does not divide; all other pointers and whole numbers are taken to be
             divisible, as they are in a typical call.
+        chips: targets that this way is for (default: every one).
     """
 
     kernel: Any
@@ -45,6 +46,7 @@ class Build:
     warps: int = 4
     stages: int = 3
     unaligned: tuple[str, ...] = ()
+    chips: tuple[str, ...] = tuple(TARGETS)
 
 
 @dataclass(frozen=True)

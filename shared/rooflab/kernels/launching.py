@@ -75,8 +75,8 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
 
     if 0 in grid:
         return
-    tensors = [getattr(arg, "base", arg) for arg in args]  # of a tensor descriptor, its tensor
-    devices = {tensor.device for tensor in tensors if isinstance(tensor, torch.Tensor)}
+    tensors = [getattr(arg, "base", arg) for arg in args]  # a descriptor's base is the tensor that it describes
+    devices = {each.device for each in tensors if isinstance(each, torch.Tensor)}
     (device,) = devices
     if not interpreted(device.type):
         with torch.cuda.device(device):

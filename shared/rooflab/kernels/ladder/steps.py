@@ -63,6 +63,14 @@ LADDERS = {
         persistent="a program is started once, and takes rows in turn",
         pipelined="the next rows are on their way while this one is computed",
     ),
+    "matmul": _ladder(
+        "matmul",
+        naive="a number of C for each thread; threads in step read A a row apart",
+        coalesced="threads in step read neighbouring numbers of B, and share the one of A",
+        tiled="a block of A serves all columns of a tile, a block of B all rows; matrix units multiply",
+        pipelined="the copy engine brings the next blocks while this one is multiplied",
+        persistent="the start and the end of a tile are hidden behind another tile",
+    ),
 }
 
 
@@ -79,9 +87,9 @@ def find_ladder(kernel: str) -> tuple[Step, ...]:
 
 def difference(one: Step, other: Step) -> str:
     """Return what changes from one step's code to another's, as a unified diff; docstrings of modules are left out."""
-    texts = [_code(step.module()).splitlines() for step in (one, other)]
+    old, new = (_code(step.module()).splitlines() for step in (one, other))
     names = [f"{step.number} {step.name}" for step in (one, other)]
-    return "\n".join(difflib.unified_diff(*texts, *names, lineterm="", n=2))
+    return "\n".join(difflib.unified_diff(old, new, names[0], names[1], lineterm="", n=2))
 
 
 def _code(module: ModuleType) -> str:

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Softmax, first step: a row for each thread, as one would write it for a CPU.
 
 Threads that run in step read numbers that lie a whole row apart: of each sector of 32 bytes one number is used. And
@@ -20,7 +21,7 @@ __all__ = ["softmax", "softmax_kernel"]
 
 
 @triton.jit
-def softmax_kernel(y, x, rows, cols, ROWS: tl.constexpr):  # type: ignore[no-untyped-def]
+def softmax_kernel(y, x, rows, cols, ROWS: tl.constexpr):
     """ROWS rows of x to rows of y, both `cols` apart."""
     r = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     inside = r < rows

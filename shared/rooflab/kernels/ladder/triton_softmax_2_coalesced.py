@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Softmax, second step: a row for each program, whose threads read neighbouring numbers.
 
 Faster because whole sectors are used: threads that run in step read what lies side by side. Every row is still read
@@ -20,7 +21,7 @@ __all__ = ["softmax", "softmax_kernel"]
 
 
 @triton.jit
-def softmax_kernel(y, x, cols, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def softmax_kernel(y, x, cols, BLOCK: tl.constexpr):
     """One row of x to one of y, both `cols` apart, BLOCK numbers at a time."""
     row = tl.program_id(0).to(tl.int64) * cols
     i = tl.arange(0, BLOCK)

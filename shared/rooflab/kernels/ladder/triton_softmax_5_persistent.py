@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Softmax, fifth step: as many programs as the chip holds, each of which takes rows in turn.
 
 Faster where starting programs costs: a program is set up once, not once a row. A chip starts the next program while
@@ -21,7 +22,7 @@ __all__ = ["softmax", "softmax_kernel"]
 
 
 @triton.jit
-def softmax_kernel(y, x, rows, cols, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+def softmax_kernel(y, x, rows, cols, COLS: tl.constexpr):
     """Rows of x to rows of y, both `cols` apart; COLS is a power of two, at least `cols`."""
     i = tl.arange(0, COLS)
     for r in tl.range(tl.program_id(0), rows, tl.num_programs(0)):

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Softmax, sixth step: the next rows are on their way while this one is computed.
 
 Faster where too few programs fit on the chip to hide the memory's latency, as of very long rows: copies to shared
@@ -21,7 +22,7 @@ __all__ = ["softmax", "softmax_kernel"]
 
 
 @triton.jit
-def softmax_kernel(y, x, rows, cols, COLS: tl.constexpr, STAGES: tl.constexpr):  # type: ignore[no-untyped-def]
+def softmax_kernel(y, x, rows, cols, COLS: tl.constexpr, STAGES: tl.constexpr):
     """Rows of x to rows of y, both `cols` apart; COLS is a power of two, at least `cols`."""
     i = tl.arange(0, COLS)
     for r in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """GELU and SwiGLU in one pass, forward and backward.
 
     gelu(x) = x P(x)            with the normal distribution function P, or S(2 sqrt(2/pi) (x + 0.044715 x^3)) for it
@@ -21,7 +22,7 @@ __all__ = ["gelu_backward_kernel", "gelu_kernel", "swiglu_backward_kernel", "swi
 
 
 @triton.jit
-def piece(cols, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def piece(cols, BLOCK: tl.constexpr):
     """The row and the columns of this program, and which of them there are."""
     pieces = tl.cdiv(cols, BLOCK)
     row = (tl.program_id(0) // pieces).to(tl.int64)
@@ -30,7 +31,7 @@ def piece(cols, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def normal_tail(x):  # type: ignore[no-untyped-def]
+def normal_tail(x):
     """The normal distribution function of -|x|, and exp(-x^2 / 2)."""
     e = tl.exp2(-0.7213475204444817 * x * x)
     t = 1.0 / (1.0 + 0.23164189 * tl.abs(x))  # 0.3275911 / sqrt(2)
@@ -39,13 +40,13 @@ def normal_tail(x):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def sigmoid(x):  # type: ignore[no-untyped-def]
+def sigmoid(x):
     """1 / (1 + exp(-x)); an exponential that overflows gives the limit, zero."""
     return 1.0 / (1.0 + tl.exp2(-1.4426950408889634 * x))
 
 
 @triton.jit
-def gelu_kernel(y, x, cols, x_step, TANH: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def gelu_kernel(y, x, cols, x_step, TANH: tl.constexpr, BLOCK: tl.constexpr):
     """Rows of x, `x_step` elements apart, to rows of y, `cols` apart."""
     row, c, inside = piece(cols, BLOCK)
     v = tl.load(x + row * x_step + c, mask=inside, other=0.0).to(tl.float32)
@@ -59,7 +60,7 @@ def gelu_kernel(y, x, cols, x_step, TANH: tl.constexpr, BLOCK: tl.constexpr):  #
 
 
 @triton.jit
-def gelu_backward_kernel(dx, x, dy, cols, x_step, dy_step, TANH: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def gelu_backward_kernel(dx, x, dy, cols, x_step, dy_step, TANH: tl.constexpr, BLOCK: tl.constexpr):
     """dx = dy (p + x p')."""
     row, c, inside = piece(cols, BLOCK)
     v = tl.load(x + row * x_step + c, mask=inside, other=0.0).to(tl.float32)
@@ -78,7 +79,7 @@ def gelu_backward_kernel(dx, x, dy, cols, x_step, dy_step, TANH: tl.constexpr, B
 
 
 @triton.jit
-def swiglu_kernel(y, gate, up, cols, gate_step, up_step, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def swiglu_kernel(y, gate, up, cols, gate_step, up_step, BLOCK: tl.constexpr):
     """Rows of the gate and of what it lets through, often two halves of one row, to rows of y, `cols` apart."""
     row, c, inside = piece(cols, BLOCK)
     g = tl.load(gate + row * gate_step + c, mask=inside, other=0.0).to(tl.float32)
@@ -87,9 +88,7 @@ def swiglu_kernel(y, gate, up, cols, gate_step, up_step, BLOCK: tl.constexpr):  
 
 
 @triton.jit
-def swiglu_backward_kernel(  # type: ignore[no-untyped-def]
-    dgate, dup, gate, up, dy, cols, gate_step, up_step, dy_step, BLOCK: tl.constexpr
-):
+def swiglu_backward_kernel(dgate, dup, gate, up, dy, cols, gate_step, up_step, dy_step, BLOCK: tl.constexpr):
     """Gradients of both; the sigmoid is computed again, which is cheaper than to keep and read it."""
     row, c, inside = piece(cols, BLOCK)
     g = tl.load(gate + row * gate_step + c, mask=inside, other=0.0).to(tl.float32)

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Quantization in one pass: each number is read once, its code and its scale are written.
 
 The bytes are the least, 2 read and 1 (or a half) written for an element in bf16, beside the scales. What a block's
@@ -17,7 +18,7 @@ __all__ = ["blocks_to_mx_kernel", "blocks_to_nvfp4_kernel", "rows_to_fp8_kernel"
 
 
 @triton.jit
-def to_fp8(v):  # type: ignore[no-untyped-def]
+def to_fp8(v):
     """Codes of e4m3 for numbers in fp32; what is too large becomes 448, NaN stays NaN."""
     u = v.to(tl.uint32, bitcast=True)
     size = tl.minimum(tl.abs(v), 448.0)
@@ -31,7 +32,7 @@ def to_fp8(v):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def to_fp4(v):  # type: ignore[no-untyped-def]
+def to_fp4(v):
     """Codes of e2m1 for numbers in fp32; what is too large becomes 6, and so does NaN, for which there is no code."""
     u = v.to(tl.uint32, bitcast=True)
     size = tl.minimum(tl.abs(v), 6.0)
@@ -42,14 +43,14 @@ def to_fp4(v):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def packed(codes, BLOCKS: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def packed(codes, BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
     """Two codes of 4 bits in a byte, the first in its low half."""
     low, high = tl.split(tl.reshape(codes, [BLOCKS, BLOCK // 2, 2]))
     return (low | (high << 4)).to(tl.uint8)
 
 
 @triton.jit
-def rows_to_fp8_kernel(q, scale, x, rows, cols, x_step, ROWS: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+def rows_to_fp8_kernel(q, scale, x, rows, cols, x_step, ROWS: tl.constexpr, COLS: tl.constexpr):
     """Rows of x, `x_step` apart, to codes, `cols` apart, and a scale for each, with which its largest becomes 448."""
     r = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     c = tl.arange(0, COLS)[None, :]
@@ -62,7 +63,7 @@ def rows_to_fp8_kernel(q, scale, x, rows, cols, x_step, ROWS: tl.constexpr, COLS
 
 
 @triton.jit
-def tensor_to_fp8_kernel(q, x, scale, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def tensor_to_fp8_kernel(q, x, scale, n, BLOCK: tl.constexpr):
     """Numbers that lie side by side to codes, with one scale that is there already."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + i, mask=i < n, other=0.0).to(tl.float32)
@@ -70,7 +71,7 @@ def tensor_to_fp8_kernel(q, x, scale, n, BLOCK: tl.constexpr):  # type: ignore[n
 
 
 @triton.jit
-def blocks_to_mx_kernel(q, scale, x, blocks, FOUR: tl.constexpr, BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
+def blocks_to_mx_kernel(q, scale, x, blocks, FOUR: tl.constexpr, BLOCKS: tl.constexpr):
     """Blocks of 32 numbers to codes of 8 or 4 bits, and a power of two for each: the exponent of the largest number,
     less that of the format's largest (OCP specification, section 6.3)."""
     b = (tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)).to(tl.int64)[:, None]
@@ -90,7 +91,7 @@ def blocks_to_mx_kernel(q, scale, x, blocks, FOUR: tl.constexpr, BLOCKS: tl.cons
 
 
 @triton.jit
-def blocks_to_nvfp4_kernel(q, scale, x, tensor_scale, blocks, BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
+def blocks_to_nvfp4_kernel(q, scale, x, tensor_scale, blocks, BLOCKS: tl.constexpr):
     """Blocks of 16 numbers to codes of 4 bits, and a scale of 8 bits for each, in units of the tensor's scale."""
     b = (tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)).to(tl.int64)[:, None]
     v = tl.load(x + b * 16 + tl.arange(0, 16)[None, :], mask=b < blocks, other=0.0).to(tl.float32)

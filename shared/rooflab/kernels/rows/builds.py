@@ -32,7 +32,7 @@ def builds() -> dict[str, Build]:
     ):  # fmt: skip
         kind = {"RESIDUAL": fused, "CENTRED": centred, "BIAS": centred}
         types = types_of("y h x r w b", "rows cols x_step r_step", "mean rstd") | {"eps": "fp32"}
-        made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind}, _WARPS["forward"])
+        made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind, "ONE_PASS": centred}, _WARPS["forward"])
         types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
         made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind}, _WARPS["loop"])
     types = {"out": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}

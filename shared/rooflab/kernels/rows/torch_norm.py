@@ -21,6 +21,7 @@ from .triton_norm import add_partial_sums_kernel, norm_backward_kernel, norm_ker
 
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
+_ONE_PASS = 16_384  # columns, up to which n times fp32's roundoff is below that of fp16
 _SUMS = {"PARTS": 32, "COLS": 32, "num_warps": 4}
 
 
@@ -79,8 +80,8 @@ def norm(
         launch(
             norm_kernel, (-(-rows // choice["ROWS"]),), y, y if residual is None else h, given, added, weight,
             weight if bias is None else bias, mean if centred else rstd, rstd, rows, cols, given.stride(0),
-            added.stride(0), eps, RESIDUAL=residual is not None, CENTRED=centred, BIAS=bias is not None, COLS=width,
-            **choice,
+            added.stride(0), eps, RESIDUAL=residual is not None, CENTRED=centred, BIAS=bias is not None,
+            ONE_PASS=centred and x.element_size() == 2 and cols <= _ONE_PASS, COLS=width, **choice,
         )  # fmt: skip
 
     if given.numel():

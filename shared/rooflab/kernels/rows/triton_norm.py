@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """RMS norm and layer norm over rows, forward and backward, with the gradients of their parameters.
 
     layer norm:  y = (x - mean) rstd w + b         RMS norm:  y = x rstd w
@@ -7,6 +8,10 @@ with rstd = 1 / sqrt(variance + eps), or 1 / sqrt(mean of squares + eps). With n
     dx = rstd (g - n mean(n g) [- mean(g)]),       dw = sum over rows of dy n,       db = sum over rows of dy.
 
 Forward moves the least, s n read and s n written for n elements of s bytes; backward reads x and dy and writes dx.
+Layer norm needs the mean before the variance, two reductions that wait for each other. Of formats of 16 bits both come
+from one: with f the first number of the row, sum(x - f) and sum((x - f)^2), whose difference cannot cancel more than n
+times the roundoff of fp32, little beside that of the format.
+
 With a residual r, x is x + r, which is written too: the addition costs what it moves, and no pass of its own; backward
 the gradient of that sum is read and added.
 
@@ -27,9 +32,16 @@ __all__ = ["add_partial_sums_kernel", "norm_backward_kernel", "norm_kernel"]
 
 
 @triton.jit
-def norm_kernel(  # type: ignore[no-untyped-def]
+def add_pairs(a, b, c, d):
+    """Two sums at once: a reduction over threads takes its time however much is added up in it."""
+    return a + c, b + d
+
+
+@triton.jit
+def norm_kernel(
     y, h, x, r, w, b, mean, rstd, rows, cols, x_step, r_step, eps,
-    RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr, ONE_PASS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     """Normalize rows of x, `x_step` elements apart; keep what the backward pass needs of each row."""
     i = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
@@ -40,11 +52,21 @@ def norm_kernel(  # type: ignore[no-untyped-def]
         v += tl.load(r + i * r_step + c, mask=inside, other=0.0).to(tl.float32)
         tl.store(h + i * cols + c, v, mask=inside)
         v = v.to(h.dtype.element_ty).to(tl.float32)  # what is normalized is what is kept
+    if ONE_PASS:  # mean and variance by one reduction, of what the numbers are above the row's first
+        first = tl.load(x + i * x_step, mask=i < rows, other=0.0).to(tl.float32)
+        above = tl.where(c < cols, v - first, 0.0)
+        total, squares = tl.reduce((above, above * above), 1, add_pairs, keep_dims=True)
+        m = first + total / cols
+        variance = tl.maximum(squares - total * total / cols, 0.0) / cols
+        v = v - m
+    else:
+        if CENTRED:
+            m = tl.sum(v, 1, keep_dims=True) / cols
+            v = tl.where(c < cols, v - m, 0.0)  # what is outside of the row must not enter its variance
+        variance = tl.sum(v * v, 1, keep_dims=True) / cols
     if CENTRED:
-        m = tl.sum(v, 1, keep_dims=True) / cols
         tl.store(mean + i, m, mask=i < rows)
-        v = tl.where(c < cols, v - m, 0.0)  # what is outside of the row must not enter its variance
-    s = tl.rsqrt(tl.sum(v * v, 1, keep_dims=True) / cols + eps)
+    s = tl.rsqrt(variance + eps)
     tl.store(rstd + i, s, mask=i < rows)
     v *= s * tl.load(w + c, mask=c < cols, other=0.0).to(tl.float32)
     if BIAS:
@@ -53,7 +75,7 @@ def norm_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def norm_backward_kernel(  # type: ignore[no-untyped-def]
+def norm_backward_kernel(
     dx, dw_parts, db_parts, dy, dh, x, w, mean, rstd, rows, cols, dy_step, dh_step, x_step,
     RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
@@ -91,7 +113,7 @@ def norm_backward_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def add_partial_sums_kernel(out, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+def add_partial_sums_kernel(out, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr):
     """Add up [programs, cols] over the programs, always in the same order."""
     c = tl.program_id(0) * COLS + tl.arange(0, COLS)[None, :]
     total = tl.zeros([PARTS, COLS], tl.float32)
