@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Attention, forward: softmax(scale q k^T) v for one head after another, without ever writing the scores to memory.
 
     s = scale q k^T,    p = exp(s - max s),    o = p v / sum p,    lse = max s + log(sum p)
@@ -31,7 +32,7 @@ __all__ = ["attention_kernel"]
 
 
 @triton.jit
-def _attend(  # type: ignore[no-untyped-def]
+def _attend(
     acc, m, total, q, k, v, b, h, first, last, seen, c,
     MASKED: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
@@ -54,7 +55,7 @@ def _attend(  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["heads", "group", "queries", "keys", "step"])
-def attention_kernel(  # type: ignore[no-untyped-def]
+def attention_kernel(
     o, lse, q, k, v, heads, group, queries, keys, step, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Attention, backward: dq, dk and dv without atomic additions, so that they come out the same each time.
 
 With s, p and lse as in the forward pass (which leaves o and lse, but no p), and do the gradient of o:
@@ -31,7 +32,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def _over_keys(  # type: ignore[no-untyped-def]
+def _over_keys(
     dq, q, do, lse2, delta, k, v, b, h, first, last, seen, c,
     MASKED: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
@@ -49,7 +50,7 @@ def _over_keys(  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["heads", "group", "queries", "keys", "step"])
-def attention_queries_backward_kernel(  # type: ignore[no-untyped-def]
+def attention_queries_backward_kernel(
     dq, delta, o, do, lse, q, k, v, heads, group, queries, keys, step, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
@@ -91,7 +92,7 @@ def attention_queries_backward_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["heads", "group", "queries", "keys"])
-def attention_keys_backward_kernel(  # type: ignore[no-untyped-def]
+def attention_keys_backward_kernel(
     dk, dv, do, lse, delta, q, k, v, heads, group, queries, keys, scale,
     CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Attention, forward, for Hopper: warps that load, and two groups of warps whose products hide each other's softmax.
 
 The mathematics is that of :mod:`.triton_attention`. There, the four products of two steps and the exponentials between
@@ -41,7 +42,7 @@ GROUP = gl.constexpr(64)  # queries of a group of warps: what one wgmma takes
 
 
 @gluon.jit
-def _turns(tiles, CAUSAL: gl.constexpr):  # type: ignore[no-untyped-def]
+def _turns(tiles, CAUSAL: gl.constexpr):
     """How many tiles this program computes."""
     shares = tiles // 2 if CAUSAL else tiles
     programs = gl.num_programs(0)
@@ -50,7 +51,7 @@ def _turns(tiles, CAUSAL: gl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @gluon.jit
-def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):  # type: ignore[no-untyped-def]
+def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):
     """Return the head, the first query and the number of key blocks of this program's tile at its turn.
 
     Under a causal mask a program takes the last block and the first one of a head, or the last but one and the second:
@@ -75,7 +76,7 @@ def _tile(turn, blocks, queries, keys, CAUSAL: gl.constexpr, N: gl.constexpr):  
 
 
 @gluon.jit
-def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):  # type: ignore[no-untyped-def]
+def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr):
     """The warp that loads: for each tile the queries of both groups, then keys and values block by block."""
     qs, ks, vs, _, _ = shared
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
@@ -100,7 +101,7 @@ def _load(q, k, v, group, shared, barriers, sizes, CAUSAL: gl.constexpr, N: gl.c
 
 
 @gluon.jit
-def _softmax(s, m, total, last, numbers, c, MASKED: gl.constexpr, CAUSAL: gl.constexpr):  # type: ignore[no-untyped-def]
+def _softmax(s, m, total, last, numbers, c, MASKED: gl.constexpr, CAUSAL: gl.constexpr):
     """Return the probabilities of a block of scores, the factor for what came before, and the new statistics.
 
     The first row (any row, if not CAUSAL) may see the block's columns up to `last`. `numbers` are 0, 1, ..., N - 1 in
@@ -119,7 +120,7 @@ def _softmax(s, m, total, last, numbers, c, MASKED: gl.constexpr, CAUSAL: gl.con
 
 
 @gluon.jit
-def _first(  # type: ignore[no-untyped-def]
+def _first(
     step, m, total, queries_shared, ks, barriers, last, numbers, c,
     CAUSAL: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -138,7 +139,7 @@ def _first(  # type: ignore[no-untyped-def]
 
 
 @gluon.jit
-def _step(  # type: ignore[no-untyped-def]
+def _step(
     acc, p, m, total, step, j, queries_shared, ks, vs, barriers, last, numbers, c,
     MASKED: gl.constexpr, CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -171,7 +172,7 @@ def _step(  # type: ignore[no-untyped-def]
 
 
 @gluon.jit
-def _finish(  # type: ignore[no-untyped-def]
+def _finish(
     acc, p, m, total, step, places, inside, vs, barriers, c, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr
 ):  # fmt: skip
     """Multiply the last probabilities and values, store lse meanwhile, and return the output."""
@@ -187,7 +188,7 @@ def _finish(  # type: ignore[no-untyped-def]
 
 
 @gluon.jit
-def _compute(  # type: ignore[no-untyped-def]
+def _compute(
     g: gl.constexpr, o, lse, row_step, scale, shared, barriers, sizes,
     CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -239,7 +240,7 @@ def _compute(  # type: ignore[no-untyped-def]
 
 
 @gluon.jit(do_not_specialize=["heads", "group", "blocks", "tiles", "queries", "keys", "row_step"])
-def attention_hopper_kernel(  # type: ignore[no-untyped-def]
+def attention_hopper_kernel(
     o, lse, q, k, v, heads, group, blocks, tiles, queries, keys, row_step, scale,
     CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip

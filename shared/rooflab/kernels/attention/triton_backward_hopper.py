@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Attention, backward, for Hopper: dk and dv, with each product under the arithmetic of another.
 
 The mathematics, the order of sums and the layout (keys down, queries across) are those of
@@ -37,7 +38,7 @@ LOG2E = gl.constexpr(1.4426950408889634)
 
 
 @gluon.jit
-def _load(step, steps, first, blocks, b, head, heads, sources, shared, M: gl.constexpr, STAGES: gl.constexpr):  # type: ignore[no-untyped-def]
+def _load(step, steps, first, blocks, b, head, heads, sources, shared, M: gl.constexpr, STAGES: gl.constexpr):
     """Start the copies of a step: M rows of q, do, lse and delta; steps go through one head after another."""
     q, do, lse, delta = sources
     _, _, qs, dos, lses, deltas, _, full = shared
@@ -53,7 +54,7 @@ def _load(step, steps, first, blocks, b, head, heads, sources, shared, M: gl.con
 
 
 @gluon.jit
-def _scores(dk, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr):  # type: ignore[no-untyped-def]
+def _scores(dk, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr):
     """Start s and dp of a step; return s, dp still running, and the dk of the step before."""
     ks, vs, qs, dos, _, _, _, full = shared
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, M, 16])
@@ -69,7 +70,7 @@ def _scores(dk, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr,
 
 
 @gluon.jit
-def _gradients(  # type: ignore[no-untyped-def]
+def _gradients(
     s, dp, dk, dv, step, ahead, c, shared,
     CAUSAL: gl.constexpr, M: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -97,7 +98,7 @@ def _gradients(  # type: ignore[no-untyped-def]
 
 
 @gluon.jit
-def _sum_up(  # type: ignore[no-untyped-def]
+def _sum_up(
     sources, first, blocks, b, head, heads, group, ahead, scale, ready, shared,
     CAUSAL: gl.constexpr, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -121,7 +122,7 @@ def _sum_up(  # type: ignore[no-untyped-def]
 
 
 @gluon.jit(do_not_specialize=["heads", "group", "queries", "keys"])
-def keys_backward_hopper_kernel(  # type: ignore[no-untyped-def]
+def keys_backward_hopper_kernel(
     dk, dv, do, lse, delta, q, k, v, heads, group, queries, keys, scale,
     CAUSAL: gl.constexpr, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Attention of one query against a long cache of keys and values, as when a model writes one token after another.
 
     o = sum over keys of p v / sum of p,    p = exp(scale q k - m)
@@ -27,7 +28,7 @@ __all__ = ["combine_kernel", "decode_kernel"]
 
 
 @triton.jit(do_not_specialize=["heads", "group", "keys", "chunk", "splits"])
-def decode_kernel(  # type: ignore[no-untyped-def]
+def decode_kernel(
     parts, largest, sums, q, k, v, q_batch, q_head, heads, group, keys, chunk, splits, scale,
     N: tl.constexpr, D: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
@@ -66,7 +67,7 @@ def decode_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["splits"])
-def combine_kernel(o, parts, largest, sums, splits, S: tl.constexpr, D: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+def combine_kernel(o, parts, largest, sums, splits, S: tl.constexpr, D: tl.constexpr, COLS: tl.constexpr):
     """One program: COLS columns of the output of one query, from its at most S parts. Grid: D // COLS times queries."""
     row, d = tl.program_id(0) // (D // COLS), tl.program_id(0) % (D // COLS) * COLS + tl.arange(0, COLS)
     i = tl.arange(0, S)

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Attention, backward, for Hopper: dq, with each product under the arithmetic of another.
 
 The twin of :mod:`.triton_backward_hopper` that owns queries; a step of 64 keys is
@@ -36,7 +37,7 @@ LOG2E = gl.constexpr(1.4426950408889634)
 
 
 @gluon.jit
-def _load(step, steps, b, h, k, v, shared, N: gl.constexpr, STAGES: gl.constexpr):  # type: ignore[no-untyped-def]
+def _load(step, steps, b, h, k, v, shared, N: gl.constexpr, STAGES: gl.constexpr):
     """Start the copies of a step: N rows of k and v."""
     _, _, ks, vs, _, full = shared
     wanted = step < steps
@@ -47,7 +48,7 @@ def _load(step, steps, b, h, k, v, shared, N: gl.constexpr, STAGES: gl.constexpr
 
 
 @gluon.jit
-def _scores(dq, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr):  # type: ignore[no-untyped-def]
+def _scores(dq, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr):
     """Start s and dp of a step; return s, dp still running, and the dq of the steps before."""
     qs, dos, ks, vs, _, full = shared
     zero = gl.zeros([M, N], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16]))
@@ -62,7 +63,7 @@ def _scores(dq, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr,
 
 
 @gluon.jit
-def _gradient(  # type: ignore[no-untyped-def]
+def _gradient(
     s, dp, dq, step, lse2, delta, last, c, shared,
     CAUSAL: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -85,7 +86,7 @@ def _gradient(  # type: ignore[no-untyped-def]
 
 
 @gluon.jit
-def _make_delta(o, do, ready, shared, M: gl.constexpr, D: gl.constexpr):  # type: ignore[no-untyped-def]
+def _make_delta(o, do, ready, shared, M: gl.constexpr, D: gl.constexpr):
     """Return the sums over D of o do; o is where the first values will be."""
     mbarrier.wait(ready.index(0), 0)
     rows: gl.constexpr = gl.BlockedLayout([1, 8], [32 * 8 // D, D // 8], [4, 1], [1, 0])
@@ -93,7 +94,7 @@ def _make_delta(o, do, ready, shared, M: gl.constexpr, D: gl.constexpr):  # type
 
 
 @gluon.jit
-def _sum_up(  # type: ignore[no-untyped-def]
+def _sum_up(
     k, v, b, h, last, steps, lse2, delta, c, shared,
     CAUSAL: gl.constexpr, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -110,7 +111,7 @@ def _sum_up(  # type: ignore[no-untyped-def]
 
 
 @gluon.jit(do_not_specialize=["heads", "group", "queries", "keys", "row_step"])
-def queries_backward_hopper_kernel(  # type: ignore[no-untyped-def]
+def queries_backward_hopper_kernel(
     dq, delta, o, do, lse, q, k, v, heads, group, queries, keys, row_step, scale,
     CAUSAL: gl.constexpr, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
