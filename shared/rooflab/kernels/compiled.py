@@ -38,6 +38,7 @@ class Build:
         unaligned: the arguments that 16 does not divide; all other pointers and whole numbers are taken to be
             divisible, as they are in a typical call.
         chips: targets that this way is for (default: every one).
+        gluon: the kernel is made by `gluon.jit`, which says how blocks lie in threads and in memory.
     """
 
     kernel: Any
@@ -47,6 +48,7 @@ class Build:
     stages: int = 3
     unaligned: tuple[str, ...] = ()
     chips: tuple[str, ...] = tuple(TARGETS)
+    gluon: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,11 @@ def compile_for(build: Build, name: str) -> Compiled:
     places = {(names.index(each),): [["tt.divisibility", 16]] for each in known if each not in build.unaligned}
     constants = {(names.index(key),): value for key, value in build.constants.items()}
     types = {each: "constexpr" if each in build.constants else build.types[each] for each in names}
-    source = ASTSource(build.kernel, types, constants, places)
+    if build.gluon:
+        from triton.experimental.gluon._runtime import GluonASTSource as Source
+    else:
+        Source = ASTSource
+    source = Source(build.kernel, types, constants, places)
     made_for = GPUTarget("cuda" if chip.vendor == "nvidia" else "hip", chip.arch, chip.warp_size)
     try:
         made = triton.compile(source, target=made_for, options={"num_warps": build.warps, "num_stages": build.stages})
