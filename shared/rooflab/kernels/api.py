@@ -7,18 +7,24 @@ tensor([[1., 1., 1., 1.]])
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from rooflab.extras import MissingExtra
+
+from .demands import framework
 from .launching import ready
 
 __all__ = ["layer_norm", "load", "rms_norm", "softmax"]
 
 # Where the functions of each framework are. They are looked up in plain dicts, which torch.compile can follow.
 _MODULES = {"softmax": "rows.torch_softmax", "rms_norm": "rows.torch_norm", "layer_norm": "rows.torch_norm"}
+_JAX_MODULES = {"softmax": "rows.pallas_softmax", "rms_norm": "rows.pallas_norm", "layer_norm": "rows.pallas_norm"}
 _torch: dict[str, Callable[..., Any]] = {}
+_jax: dict[str, Callable[..., Any]] = {}
 _tensors: tuple[type, ...] = ()
 
 
@@ -65,13 +71,20 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
 
 
 def load() -> None:
-    """Load the kernels of the frameworks that this process uses.
+    """Load the kernels of PyTorch, if this process uses it and its kernels can run; those of JAX wait for an array.
 
-    Raises:
-        MissingExtra: Triton is not installed.
+    Nothing is said here of what is missing: perhaps the other framework is the one that is used.
     """
+    if "torch" in sys.modules:
+        with contextlib.suppress(MissingExtra):
+            _load_torch()
+
+
+def _load_torch() -> None:
     global _tensors
-    if not _torch and (torch := sys.modules.get("torch")) is not None:
+    if not _torch:
+        import torch
+
         ready()
         for name, module in _MODULES.items():
             _torch[name] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
@@ -82,7 +95,17 @@ def _of(x: Any, name: str) -> Callable[..., Any]:
     """The kernel's function for the framework of an array."""
     if isinstance(x, _tensors):
         return _torch[name]
-    if not _torch and "torch" in sys.modules:
-        load()
-        return _of(x, name)
-    raise TypeError(f"{name} takes a tensor of PyTorch; found a {type(x).__name__}.")
+    return _elsewhere(x, name)
+
+
+def _elsewhere(x: Any, name: str) -> Callable[..., Any]:
+    """The kernel's function for an array of JAX, or for the first tensor of PyTorch."""
+    found = framework(x)
+    if found == "torch":
+        _load_torch()
+        return _torch[name]
+    if found != "jax":
+        raise TypeError(f"{name} takes a tensor of PyTorch or an array of JAX; found a {type(x).__name__}.")
+    if name not in _jax:
+        _jax[name] = getattr(importlib.import_module(f"{__package__}.{_JAX_MODULES[name]}"), name)
+    return _jax[name]

@@ -51,7 +51,9 @@ def framework(array: Any) -> str:
     Neither framework is imported: who has an array of it has done so.
     """
     for name, kind in _ARRAYS.items():
-        if name in sys.modules and isinstance(array, getattr(sys.modules[name], kind)):
+        # A module that is being imported may not have its arrays yet.
+        found = getattr(sys.modules.get(name), kind, None)
+        if found is not None and isinstance(array, found):
             return name
     return ""
 

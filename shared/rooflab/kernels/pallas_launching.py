@@ -23,7 +23,7 @@ import jax.numpy as jnp
 
 from .tuning import known_choices, nearest
 
-__all__ = ["KINDS", "array", "choice_of", "load", "on_each", "parameters", "processors", "store"]
+__all__ = ["KINDS", "array", "choice_of", "hopper", "load", "on_each", "parameters", "processors", "store"]
 
 KINDS = ("cpu", "gpu", "tpu")
 _PROCESSORS = 132  # of an H200: for what is lowered where no GPU is
@@ -61,10 +61,12 @@ def load(kind: str, ref: Any, inside: Any, other: float = 0.0, *, dtype: Any = j
     Args:
         kind: of device.
         ref: the block.
-        inside: a mask of the block's shape.
+        inside: a mask of the block's shape; None where everything is.
         other: a number.
         dtype: into which it is converted at once.
     """
+    if inside is None:
+        return ref[...].astype(dtype)
     if kind == "gpu":
         from jax.experimental.pallas import triton
 
@@ -97,6 +99,11 @@ def choice_of(kernel: str, key: tuple[int, ...], candidates: Sequence[Mapping[st
     known = known_choices(gpus[0].device_kind, kernel) if gpus else {}
     usable = {sizes: choice for sizes, choice in known.items() if choice in candidates}
     return usable[nearest(key, usable)] if usable else candidates[0]
+
+
+def hopper() -> bool:
+    """Whether the GPU is a Hopper, whose matrix units want to be fed by kernels of their own."""
+    return any(str(getattr(gpu, "compute_capability", "")) == "9.0" for gpu in _gpus())
 
 
 def processors() -> int:

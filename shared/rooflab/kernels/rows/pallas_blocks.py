@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from ..pallas_launching import choice_of, processors
 from .blocks import loop_blocks, next_power_of_2, row_blocks
 
-__all__ = ["block_of", "inside_of", "rows_in_vmem", "share_of", "sums_block"]
+__all__ = ["block_of", "inside_of", "room_ahead", "rows_in_vmem", "share_of", "sums_block"]
 
 _VMEM_BLOCK = 1 << 18  # elements, 1 MiB in float32: some blocks and their copies in flight fit into 16 MiB
 _SUBLANES = 16  # rows of a TPU's tile in 16 bits; two tiles of 8 in 32 bits
@@ -68,6 +68,11 @@ def share_of(kind: str, name: str, rows: int, cols: int) -> tuple[tuple[int, int
         step, programs = min(choice["ROWS"], next_power_of_2(rows)), processors() * choice["PER_SM"]
         more = {"num_warps": choice["num_warps"]}
     return (-(-rows // (step * programs)) * step, width), step, more
+
+
+def room_ahead(elements: int, num_warps: int = 4) -> bool:
+    """Return whether a program's registers have room for the next rows besides those with which it computes."""
+    return elements <= 16 * 32 * num_warps
 
 
 def sums_block(kind: str, count: int, cols: int) -> tuple[tuple[int, int], int]:

@@ -29,7 +29,7 @@ from jax.experimental import pallas as pl
 from ..demands import as_rows, floats, refuse
 from ..pallas_launching import array, load, on_each, parameters, store
 from .blocks import LONGEST
-from .pallas_blocks import block_of, inside_of, share_of, sums_block
+from .pallas_blocks import block_of, inside_of, room_ahead, share_of, sums_block
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -64,7 +64,9 @@ def _forward(*refs: Any, kind: str, rows: int, cols: int, eps: float, centred: b
     store(kind, y, inside, n * weight + bias[0] if bias else n * weight)
 
 
-def _backward(*refs: Any, kind: str, rows: int, cols: int, step: int, eps: float, centred: bool) -> None:
+def _backward(
+    *refs: Any, kind: str, rows: int, cols: int, step: int, ahead: bool, eps: float, centred: bool
+) -> None:
     """The gradient with regard to x, `step` rows at a time, and this program's part of the weight's and the bias'."""
     x, dy, w, dx, *parts = refs
     share, width = x.shape
@@ -79,10 +81,11 @@ def _backward(*refs: Any, kind: str, rows: int, cols: int, step: int, eps: float
         return here, inside, [load(kind, each.at[here, :], inside, dtype=each.dtype) for each in (x, dy)]
 
     def some(i: Any, carry: Any) -> Any:
-        given, sums = carry
-        here, inside, _ = fetch(i)
+        following, sums = carry
+        here, inside, given = fetch(i)
+        if ahead:  # these rows came with the last ones, and the next ones set out
+            given, following = following, fetch(i + 1)[2]
         v, g = (each.astype(jnp.float32) for each in given)
-        following = fetch(i + 1)[2]
         n, rstd = _normalized(v, inside, cols, eps, centred)
         sums = [total + each.sum(0, keepdims=True) for total, each in zip(sums, (g * n, g), strict=False)]
         g *= weight
@@ -92,7 +95,7 @@ def _backward(*refs: Any, kind: str, rows: int, cols: int, step: int, eps: float
         store(kind, dx.at[here, :], inside, d * rstd)
         return following, sums
 
-    start = fetch(0)[2], [jnp.zeros((1, width), jnp.float32) for _ in parts]
+    start = fetch(0)[2] if ahead else [], [jnp.zeros((1, width), jnp.float32) for _ in parts]
     _, sums = jax.lax.fori_loop(0, share // step, some, start)
     for part, total in zip(parts, sums, strict=True):
         store(kind, part, known, total)
@@ -130,7 +133,10 @@ def _call_backward(name: str, eps: float, centred: bool, biased: bool, kind: str
     part = pl.BlockSpec((None, 1, width), lambda i: (i, 0, 0))
     part_shape = array(w, shape=(programs, 1, cols), dtype=jnp.float32)
     dx, *parts = pl.pallas_call(
-        functools.partial(_backward, kind=kind, rows=rows, cols=cols, step=step, eps=eps, centred=centred),
+        functools.partial(
+            _backward, kind=kind, rows=rows, cols=cols, step=step, ahead=room_ahead(step * width, **more), eps=eps,
+            centred=centred,
+        ),
         grid=(programs,), in_specs=[own, own, every], out_specs=[own, *[part] * (1 + biased)],
         out_shape=[array(x), *[part_shape] * (1 + biased)], name=name,
         **parameters(kind, order=("parallel",), **more),
