@@ -67,7 +67,6 @@ def near(found, right, *, length, what="", terms=0.0):
 def agree(mine, reference, inputs, *, length, seed=9):
     """Compare a function and its gradients with a reference in float64."""
 
-
     def both(function, dy, *inputs):
         y, back = jax.vjp(function, *inputs)
         return y, *back(dy)

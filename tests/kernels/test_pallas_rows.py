@@ -161,7 +161,12 @@ def test_gradients_of_parameters_are_the_same_each_time(name):
     ("platform", "call"), [("cuda", "__gpu$xla.gpu.triton"), ("tpu", "tpu_custom_call")], ids=["cuda", "tpu"]
 )
 def test_it_is_lowered_for_a_chip_that_is_not_there(name, platform, call):
-    for shape, dtype in (((5, 1000), "bfloat16"), ((4096, 4096), "float32"), ((3,), "float16"), ((2, 65536), "bfloat16")):
+    for shape, dtype in (
+        ((5, 1000), "bfloat16"),
+        ((4096, 4096), "float32"),
+        ((3,), "float16"),
+        ((2, 65536), "bfloat16"),
+    ):
         mine, _, parameters = functions(name, shape[-1], dtype)
 
         def gradient(x, *parameters, mine=mine):

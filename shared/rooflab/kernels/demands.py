@@ -58,8 +58,13 @@ def framework(array: Any) -> str:
     return ""
 
 
-def together(kernel: str, **tensors: Any) -> None:
-    """Check that tensors lie on one device, which is a GPU or the CPU.
+def together(kernel: str, *, metal: bool = False, **tensors: Any) -> None:
+    """Check that tensors of PyTorch lie on one device, which is a GPU or the CPU.
+
+    Args:
+        kernel: its name.
+        metal: whether it is there for Apple's GPUs, too.
+        tensors: by the names of the arguments.
 
     Raises:
         ValueError: they do not.
@@ -69,7 +74,7 @@ def together(kernel: str, **tensors: Any) -> None:
         told = ", ".join(f"{name} on {place}" for name, place in places.items())
         refuse(kernel, f"its tensors lie on several devices ({told}): move them to one.")
     (kind,) = {tensor.device.type for tensor in tensors.values()}
-    if kind not in ("cuda", "cpu"):
+    if kind not in ("cuda", "cpu", *(["mps"] if metal else [])):
         refuse(kernel, f"a Triton kernel runs on CUDA and ROCm, and interpreted on a CPU; its tensors lie on {kind}.")
 
 

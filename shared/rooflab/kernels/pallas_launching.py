@@ -115,5 +115,3 @@ def processors() -> int:
 @functools.cache
 def _gpus() -> list[Any]:
     return [device for device in jax.devices() if device.platform == "gpu"]
-
-

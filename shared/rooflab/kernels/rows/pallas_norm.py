@@ -64,9 +64,7 @@ def _forward(*refs: Any, kind: str, rows: int, cols: int, eps: float, centred: b
     store(kind, y, inside, n * weight + bias[0] if bias else n * weight)
 
 
-def _backward(
-    *refs: Any, kind: str, rows: int, cols: int, step: int, ahead: bool, eps: float, centred: bool
-) -> None:
+def _backward(*refs: Any, kind: str, rows: int, cols: int, step: int, ahead: bool, eps: float, centred: bool) -> None:
     """The gradient with regard to x, `step` rows at a time, and this program's part of the weight's and the bias'."""
     x, dy, w, dx, *parts = refs
     share, width = x.shape

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from ..demands import as_rows, floats, refuse, together
-from ..launching import launch
+from ..launching import launch, need_triton
 from ..tuning import choose
+from . import metal_norm
 from .blocks import LONGEST, loop_blocks, next_power_of_2, processors, row_blocks
-from .triton_norm import add_partial_sums_kernel, norm_backward_kernel, norm_kernel
+from .metal_source import on_apple
 
 __all__ = ["layer_norm", "norm", "norm_backward", "rms_norm"]
 
@@ -53,8 +54,14 @@ def norm(
     y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     mean, rstd = (torch.empty(size, dtype=torch.float32, device=x.device) for size in (rows if centred else 0, rows))
     width = next_power_of_2(cols)
+    if given.numel() and on_apple(x):
+        metal_norm.norm(y, given, weight, bias, mean, rstd, eps)
+        return y, mean, rstd
 
     def run(choice: Any) -> None:
+        need_triton()
+        from .triton_norm import norm_kernel
+
         launch(
             norm_kernel, (-(-rows // choice["ROWS"]),), y, given, weight, _or(bias, weight), _or(mean, rstd, centred),
             rstd, rows, cols, given.stride(0), eps, CENTRED=centred, BIAS=bias is not None, COLS=width, **choice,
@@ -87,9 +94,17 @@ def norm_backward(
     dw, db = (torch.zeros(cols if there else 0, dtype=weight.dtype, device=x.device) for there in (True, biased))
     if not given.numel():
         return dx, dw, db
+    if on_apple(x):
+        sums = metal_norm.norm_backward(dx, gradient, given, weight, mean, rstd)
+        return dx, *(
+            one.to(weight.dtype) if other.numel() else other for one, other in zip(sums, (dw, db), strict=True)
+        )
     width = next_power_of_2(cols)
 
     def run(choice: Any) -> None:
+        need_triton()
+        from .triton_norm import add_partial_sums_kernel, norm_backward_kernel
+
         sizes = {key: value for key, value in choice.items() if key != "PER_SM"}
         programs = min(processors(x.device) * choice["PER_SM"], -(-rows // choice["ROWS"]))
         dw_parts, db_parts = (
@@ -114,7 +129,7 @@ def _checked(name: str, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tenso
     """The rows of x, if everything fits together."""
     parameters = {"weight": weight, **({} if bias is None else {"bias": bias})}
     floats(name, x=x, **parameters)
-    together(name, x=x, **parameters)
+    together(name, metal=True, x=x, **parameters)
     given = as_rows(name, x, longest=LONGEST)
     for what, each in parameters.items():
         if tuple(each.shape) != (given.shape[1],) or not each.is_contiguous():
