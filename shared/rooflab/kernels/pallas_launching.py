@@ -23,7 +23,7 @@ import jax.numpy as jnp
 
 from .tuning import known_choices, nearest
 
-__all__ = ["KINDS", "array", "choice_of", "hopper", "load", "on_each", "parameters", "processors", "store"]
+__all__ = ["KINDS", "array", "choice_of", "hopper", "load", "on_each", "parameters", "processors", "quotient", "store"]
 
 KINDS = ("cpu", "gpu", "tpu")
 _PROCESSORS = 132  # of an H200: for what is lowered where no GPU is
@@ -83,6 +83,11 @@ def store(kind: str, ref: Any, inside: Any, value: Any) -> None:
         triton.store(ref, jnp.broadcast_to(value, inside.shape), mask=inside)
     else:
         ref[...] = jnp.broadcast_to(value, ref.shape)  # what is outside is cut off
+
+
+def quotient(a: Any, b: int) -> Any:
+    """Divide whole numbers that are not negative, which takes one instruction where the sign of `//` takes ten."""
+    return jax.lax.div(jnp.asarray(a, jnp.int32), jnp.int32(b))
 
 
 def array(like: Any, *, shape: Sequence[int] | None = None, dtype: Any = None) -> jax.ShapeDtypeStruct:

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 from ..demands import floats, refuse
-from ..pallas_launching import array, hopper, load, on_each, parameters, store
+from ..pallas_launching import array, hopper, load, on_each, parameters, quotient, store
 
 __all__ = ["matmul", "tile_of"]
 
@@ -60,9 +60,10 @@ def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def tile_of(number: Any, tall: int, wide: int) -> tuple[Any, Any]:
     """Return the row and the column of a tile of `tall` x `wide` ones: down eight rows, then the next column."""
-    group, left = number // (_GROUP * wide), number % (_GROUP * wide)
+    group = quotient(number, _GROUP * wide)
+    left = number - group * (_GROUP * wide)
     height = jnp.minimum(_GROUP, tall - group * _GROUP)
-    return group * _GROUP + left % height, left // height
+    return group * _GROUP + jax.lax.rem(left, height), jax.lax.div(left, height)
 
 
 def _walk(a: Any, b: Any, c: Any, *, kind: str, sizes: Any, tile: Any, turned: Any) -> None:

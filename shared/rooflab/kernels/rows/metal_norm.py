@@ -13,6 +13,8 @@ what it sees of dw and db, and a last kernel adds up these partial sums, always 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from .metal_source import library, shape_of
@@ -149,5 +151,5 @@ def norm_backward(
     return sums[0], sums[1]
 
 
-def _library(x: torch.Tensor) -> object:
+def _library(x: torch.Tensor) -> Any:
     return library(KERNELS, str(x.dtype).removeprefix("torch."), x.shape[1])
