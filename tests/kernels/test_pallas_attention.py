@@ -6,7 +6,7 @@ import pytest
 
 from .pallas_agreement import ON_CPU, agree, interpreted_as, jax, jnp, lowered, np, random
 
-from rooflab.kernels.attention import pallas_attention, pallas_attention_backward  # isort: skip
+from rooflab.kernels.attention import pallas_attention, pallas_attention_backward, pallas_attention_hopper  # isort: skip
 
 attention = pallas_attention.attention
 
@@ -126,3 +126,36 @@ def test_it_is_lowered_for_a_chip_that_is_not_there(causal, platform, call):
     for shape, dtype in (((4, 16, 4096, 128), "bfloat16"), ((1, 2, 100, 64), "float32")):
         shapes = [jax.ShapeDtypeStruct(shape, dtype)] * 3
         assert lowered(gradient, *shapes, platform=platform).count(f"@{call}(") == 3
+
+
+def test_only_whole_blocks_go_to_hopper():
+    shape = jax.ShapeDtypeStruct
+    for length, width, dtype in ((1000, 128, "bfloat16"), (1024, 32, "bfloat16"), (1024, 128, "float32")):
+        q = shape((1, 2, length, width), dtype)
+        assert not pallas_attention_hopper.fits(q, q, False)
+
+
+@pytest.mark.skipif(not ON_CPU, reason="interprets")
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
+    """All of it but one instruction, which JAX's interpreter lacks: a product with an operand in registers."""
+
+    def weigh(weights, values, weighed):
+        return weighed + jnp.dot(weights, values[...], preferred_element_type=jnp.float32)
+
+    q, k, v = inputs(1, 2, 1, 256, 384, 64, "bfloat16")
+    if not pallas_attention_hopper.fits(q, k, causal):
+        pytest.skip("needs absl-py, and JAX 0.9 or newer")
+    params = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.params", reason="needs JAX's GPU interpreter")
+    monkeypatch.setattr(pallas_attention_hopper, "_weigh", weigh)
+    try:
+        o, lse = pallas_attention_hopper.attention_on_hopper(
+            q, k, v, causal, 0.125, interpret=params.InterpretGPUParams()
+        )
+    except (AttributeError, NotImplementedError) as error:
+        pytest.skip(f"JAX {jax.__version__} does not interpret this: {error}")
+    exact = [np.asarray(each, np.float32) for each in (q, k, v)]
+    right = reference(*map(jnp.asarray, exact), causal)
+    assert np.abs(np.asarray(o, np.float32) - right).max() <= 2.0**-7 * np.abs(right).max()
+    same, also = pallas_attention._with_lse(*map(jnp.asarray, exact), causal, 0.125)
+    np.testing.assert_allclose(lse, also, atol=1e-5)

@@ -53,7 +53,9 @@ def test_transformations_of_jax(kind):
         agree(change(matmul), change(jnp.matmul), inputs, length=7)
 
 
-@pytest.mark.parametrize(("a", "b", "shape"), [((0, 3), (3, 2), (0, 2)), ((2, 0), (0, 3), (2, 3)), ((2, 3), (3, 0), (2, 0))])
+@pytest.mark.parametrize(
+    ("a", "b", "shape"), [((0, 3), (3, 2), (0, 2)), ((2, 0), (0, 3), (2, 3)), ((2, 3), (3, 0), (2, 0))]
+)
 def test_what_is_empty(a, b, shape):
     c, back = jax.vjp(matmul, jnp.zeros(a), jnp.zeros(b))
     assert c.shape == shape
@@ -112,7 +114,9 @@ def test_the_kernel_for_hopper_interpreted(turned, monkeypatch):
     a, b = random(m, k, dtype="bfloat16"), random(k, n, dtype="bfloat16", seed=1)
     stored = a.T if turned[0] else a, b.T if turned[1] else b
     try:
-        c = pallas_matmul_hopper.matmul_on_hopper(*stored, turned, interpret=params.InterpretGPUParams(detect_races=True))
+        c = pallas_matmul_hopper.matmul_on_hopper(
+            *stored, turned, interpret=params.InterpretGPUParams(detect_races=True)
+        )
     except (AttributeError, NotImplementedError) as error:
         pytest.skip(f"JAX {jax.__version__} does not interpret this: {error}")
     from .pallas_agreement import near

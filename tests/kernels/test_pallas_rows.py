@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .pallas_agreement import ON_CPU, SHORT, agree, interpreted_as, jax, jnp, lowered, near, np, random
+from .pallas_agreement import ON_CPU, agree, interpreted_as, jax, jnp, lowered, near, np, random
 
 from rooflab import kernels  # isort: skip
 from rooflab.kernels.rows import pallas_blocks, pallas_norm, pallas_softmax  # isort: skip

@@ -32,7 +32,9 @@ __all__ = ["along", "attention", "block", "block_sizes", "dot", "grid_of", "rows
 _WIDTHS = (16, 32, 64, 128)
 
 
-def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool = False, scale: float | None = None) -> jax.Array:
+def attention(
+    q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool = False, scale: float | None = None
+) -> jax.Array:
     """Return softmax(scale q k^T) v of each head, the scores never in memory.
 
     Args:
@@ -54,7 +56,9 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool = False,
     if q.ndim != 4 or k.ndim != 4 or k.shape != v.shape or (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
         refuse("attention", f"expected (batch, heads, length, D) that fit; found {q.shape}, {k.shape} and {v.shape}.")
     if not q.dtype == k.dtype == v.dtype:
-        refuse("attention", f"expected q, k and v of one format; found {q.dtype}, {k.dtype} and {v.dtype}: convert them.")
+        refuse(
+            "attention", f"expected q, k and v of one format; found {q.dtype}, {k.dtype} and {v.dtype}: convert them."
+        )
     if q.shape[3] not in _WIDTHS or q.shape[1] % max(1, k.shape[1]):
         refuse("attention", f"expected D of {_WIDTHS} and heads a multiple of kv_heads; found {q.shape} and {k.shape}.")
     if causal and q.shape[2] > k.shape[2]:
@@ -68,7 +72,18 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool = False,
 
 
 def _forward(
-    q: Any, k: Any, v: Any, o: Any, lse: Any, *, kind: str, keys: int, queries: int, cols: int, causal: bool, scale: float
+    q: Any,
+    k: Any,
+    v: Any,
+    o: Any,
+    lse: Any,
+    *,
+    kind: str,
+    keys: int,
+    queries: int,
+    cols: int,
+    causal: bool,
+    scale: float,
 ) -> None:
     """Some queries of one head."""
     rows = q.shape[0]

@@ -70,7 +70,7 @@ def _for_keys(
     start = quotient(jnp.maximum(first - (keys - queries), 0), rows) if causal else 0
     steps = pl.cdiv(queries, rows)
 
-    def step(i: Any, sums: Any, *, head: int) -> Any:
+    def step(i: Any, sums: Any, *, head: Any) -> Any:
         here, top = pl.ds(pl.multiple_of(i * rows, rows), rows), i * rows
         there = rows_of((rows, q.shape[2]), top, queries)
         q_here, do_here = (load(kind, each.at[head, here, :], there, dtype=each.dtype) for each in (q, do))
@@ -81,8 +81,9 @@ def _for_keys(
         return sums[0] + dot(ds.astype(q.dtype), q_here, 0, 0), sums[1] + dot(p.astype(do.dtype), do_here, 0, 0)
 
     sums = jnp.zeros(k.shape, jnp.float32), jnp.zeros(k.shape, jnp.float32)
-    for head in range(heads):
-        sums = jax.lax.fori_loop(start, steps, functools.partial(step, head=head), sums)
+    sums = jax.lax.fori_loop(
+        0, heads, lambda head, sums: jax.lax.fori_loop(start, steps, functools.partial(step, head=head), sums), sums
+    )
     for ref, total in zip((dk, dv), sums, strict=True):
         store(kind, ref, known, total)
 
