@@ -35,14 +35,15 @@ class Library:
 
     def _call(self, name):
         """The kernel for a whole grid, as a function of C."""
-        given = []
+        given = []  # the arguments
         for number, kind in enumerate(self.signatures[name]):
             pointer = f"({kind.replace('&', '*')})p[{number}]"
             given.append(f"*{pointer}" if kind.endswith("&") else pointer)
+        arguments = ", ".join([*given, "uint2{x, y}", "t", "t % 32", "t / 32"])
         return f"""
 extern "C" void call_{name}(uint wide, uint tall, uint threads, bool backwards, void** p) {{
     for (uint y = 0; y < tall; ++y) for (uint x = 0; x < wide; ++x)
-        shim::run_group(threads, backwards, [=](uint t) {{ {name}({", ".join(given)}, uint2{{x, y}}, t, t % 32, t / 32); }});
+        shim::run_group(threads, backwards, [=](uint t) {{ {name}({arguments}); }});
 }}
 """
 

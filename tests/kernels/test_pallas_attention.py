@@ -157,5 +157,5 @@ def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
     exact = [np.asarray(each, np.float32) for each in (q, k, v)]
     right = reference(*map(jnp.asarray, exact), causal)
     assert np.abs(np.asarray(o, np.float32) - right).max() <= 2.0**-7 * np.abs(right).max()
-    same, also = pallas_attention._with_lse(*map(jnp.asarray, exact), causal, 0.125)
+    _, also = pallas_attention._with_lse(*map(jnp.asarray, exact), causal, 0.125)
     np.testing.assert_allclose(lse, also, atol=1e-5)

@@ -10,7 +10,8 @@ On a TPU (unverified on real hardware) the keys and values of a head lie in VMEM
 16 bits go to `pallas_attention_hopper`.
 
 >>> import jax.numpy as jnp
->>> q, k, v = jnp.zeros((1, 1, 2, 16)), jnp.zeros((1, 1, 3, 16)), jnp.broadcast_to(jnp.arange(3.0)[:, None], (1, 1, 3, 16))
+>>> q, k = jnp.zeros((1, 1, 2, 16)), jnp.zeros((1, 1, 3, 16))
+>>> v = k + jnp.arange(3.0)[:, None]
 >>> attention(q, k, v)[0, 0, :, 0].tolist(), attention(q, k, v, causal=True)[0, 0, :, 0].tolist()
 ([1.0, 1.0], [0.5, 1.0])
 """
@@ -50,7 +51,7 @@ def attention(
 
     Raises:
         TypeError: for other formats.
-        ValueError: shapes that do not fit together, more queries than keys under a causal mask, a scale of zero or less.
+        ValueError: shapes that do not fit together, more queries than keys under a mask, a scale of zero or less.
     """
     floats("attention", q=q, k=k, v=v)
     if q.ndim != 4 or k.ndim != 4 or k.shape != v.shape or (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
@@ -104,8 +105,8 @@ def _forward(
         weighed = weighed * kept + dot(weights.astype(v.dtype), values, 1, 0)
         return larger, total * kept + weights.sum(1, keepdims=True), weighed
 
-    # Behind the last key that the last of these queries sees there is nothing to do; before the first key that the first
-    # of them does not see, there is no mask.
+    # Behind the last key that the last of these queries sees there is nothing to do; before the first key that the
+    # first of them does not see, there is no mask.
     end = jnp.minimum(first + rows + keys - queries, keys) if causal else keys
     clear = quotient(jnp.minimum(first + 1 + keys - queries, keys), cols) if causal else keys // cols
     zero = jnp.zeros((rows, 1), jnp.float32)

@@ -2,9 +2,9 @@
 
     dV = P^T dO        dS = P (dO V^T - delta), delta = sum(dO O)        dQ = scale dS K        dK = scale dS^T Q
 
-The scores are computed anew from Q, K and lse: to keep them would take L M numbers. One kernel takes some keys and walks
-along the queries, for dK and dV; one takes some queries and walks along the keys, for dQ. So nothing is added up in
-memory, and the result is the same each time. Where heads share keys, the first one walks along the queries of all.
+The scores are computed anew from Q, K and lse: to keep them would take L M numbers. One kernel takes some keys and
+walks along the queries, for dK and dV; one takes some queries and walks along the keys, for dQ. So nothing is added up
+in memory, and the result is the same each time. Where heads share keys, the first one walks along the queries of all.
 
 >>> import jax.numpy as jnp
 >>> q = k = v = do = jnp.ones((1, 1, 2, 16))

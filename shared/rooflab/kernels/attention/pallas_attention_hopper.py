@@ -1,9 +1,9 @@
 """Attention forward for Hopper GPUs through Mosaic, the other of Pallas' two ways to a GPU.
 
 Warps are specialized. Of three groups, one has the copy engine bring blocks of keys and values into a ring in shared
-memory. The two others take 64 queries each: the matrix units multiply them with a block of keys out of shared memory, the
-weights stay in registers, and from there they are multiplied with the values. While one group computes exponentials, the
-other one has the matrix units.
+memory. The two others take 64 queries each: the matrix units multiply them with a block of keys out of shared memory,
+the weights stay in registers, and from there they are multiplied with the values. While one group computes
+exponentials, the other one has the matrix units.
 
 >>> import jax
 >>> q = jax.ShapeDtypeStruct((1, 8, 1000, 128), "bfloat16")
@@ -93,14 +93,7 @@ def _some_queries(q: Any, k: Any, v: Any, o: Any, lse: Any, *, shared: int, caus
                 row, col = (jax.lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (0, 1))
                 seen = at[0] * _COLS + col <= top + group * _ROWS + row + keys - queries
                 scores = jnp.where(seen, scores, -jnp.inf)
-            larger = jnp.maximum(largest, scores.max(1))
-            base = jnp.where(larger == -jnp.inf, 0.0, larger)
-            weights, kept = (
-                jnp.exp2(scores - jax.lax.broadcast_in_dim(base, scores.shape, [0])),
-                jnp.exp2(largest - base),
-            )
-            weighed *= jax.lax.broadcast_in_dim(kept, weighed.shape, [0])
-            return larger, total * kept + weights.sum(1), _weigh(weights.astype(v.dtype), values, weighed)
+            return _corrected(scores, largest, total, weighed, values)
 
         def around(walk: Any) -> None:
             mosaic.copy_gmem_to_smem(q.at[head, own], mine, arrived.at[group])
@@ -110,8 +103,8 @@ def _some_queries(q: Any, k: Any, v: Any, o: Any, lse: Any, *, shared: int, caus
             mine[...] = (weighed / jax.lax.broadcast_in_dim(total, weighed.shape, [0])).astype(o.dtype)
             sums.at[group][...] = largest * math.log(2.0) + jnp.log(total)
             mosaic.commit_smem()
-            mosaic.copy_smem_to_gmem(mine, o.at[head, own])
-            mosaic.copy_smem_to_gmem(sums.at[group], lse.at[head, own])
+            for source, result in ((mine, o), (sums.at[group], lse)):
+                mosaic.copy_smem_to_gmem(source, result.at[head, own])
             mosaic.wait_smem_to_gmem(0)
 
         block = mosaic.BlockSpec((_COLS, width), lambda i: (i, 0), transforms=_transforms(), memory_space=mosaic.SMEM)
@@ -125,6 +118,16 @@ def _some_queries(q: Any, k: Any, v: Any, o: Any, lse: Any, *, shared: int, caus
         scope, mosaic.SMEM((2, _ROWS, width), q.dtype, transforms=_transforms()), mosaic.SMEM((2, _ROWS), jnp.float32),
         mosaic.Barrier(num_barriers=2), collective_axes="group",
     )  # fmt: skip
+
+
+def _corrected(scores: Any, largest: Any, total: Any, weighed: Any, values: Any) -> tuple[Any, Any, Any]:
+    """Take in some more keys: what was added up so far is corrected where a larger score has appeared."""
+    larger = jnp.maximum(largest, scores.max(1))
+    base = jnp.where(larger == -jnp.inf, 0.0, larger)  # nothing but minus infinity so far: no NaN yet
+    weights = jnp.exp2(scores - jax.lax.broadcast_in_dim(base, scores.shape, [0]))
+    kept = jnp.exp2(largest - base)
+    weighed *= jax.lax.broadcast_in_dim(kept, weighed.shape, [0])
+    return larger, total * kept + weights.sum(1), _weigh(weights.astype(values.dtype), values, weighed)
 
 
 def _weigh(weights: Any, values: Any, weighed: Any) -> Any:

@@ -4,7 +4,7 @@
 
 2 M N K FLOPs. A program computes one tile of C, of BM x BN: it walks along K and multiplies blocks of A and B, whose
 2 BM BN BK FLOPs are done with BM BK + BK BN numbers from memory. Either operand may be stored transposed, so that
-the gradient needs no copies. Tiles are taken in groups of rows: those that run at a time share blocks through the cache.
+the gradient needs no copies. Tiles are taken in groups of rows: those that run at a time share blocks in the cache.
 
 On a Hopper, large products in 16 bits go to `pallas_matmul_hopper`. On a TPU (unverified on real hardware) the walk
 along K is an axis of the grid, and the tile waits in VMEM meanwhile.

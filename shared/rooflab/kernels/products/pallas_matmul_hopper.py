@@ -1,10 +1,10 @@
 """A product of matrices for Hopper GPUs through Mosaic, the other of Pallas' two ways to a GPU.
 
 The matrix units of a Hopper multiply 64 x 128 x 16 in 16 bits at a time, with operands in shared memory; one warp can
-hardly issue loads and products fast enough. So warps are specialized. One program stays on each multiprocessor and takes
-tiles of C in turn. Its third group of warps does nothing but have the copy engine bring blocks of A and B into a ring in
-shared memory; the two others each multiply a half of the tile, 128 x 128, and keep one product under way while they
-issue the next. While they store their tile, the blocks for the next one are already on their way.
+hardly issue loads and products fast enough. So warps are specialized. One program stays on each multiprocessor and
+takes tiles of C in turn. Its third group of warps does nothing but have the copy engine bring blocks of A and B into a
+ring in shared memory; the two others each multiply a half of the tile, 128 x 128, and keep one product under way while
+they issue the next. While they store their tile, the blocks for the next one are already on their way.
 
 >>> import jax.numpy as jnp
 >>> fits(4096, 4096, 1000, jnp.bfloat16)                           # 1,000 is no multiple of 64
