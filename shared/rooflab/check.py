@@ -30,7 +30,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from .answers import Allowed, Tolerance, difference, exact, plain, tolerance
+from .answers import Allowed, difference, exact, plain
+from .tolerances import Tolerance, tolerance
 from .units import unit_of
 from .wording import both, kind
 

@@ -20,7 +20,9 @@ from .files import OutputError, explain
 from .grading.checking import add_check_options, check_notebooks
 from .grading.course_command import add_course_options
 from .grading.grade_command import add_grade_options
+from .kernel_bench import add_bench_options, bench
 from .kernel_commands import add_compile_options, compile_kernels
+from .kernel_ladder import add_ladder_options, show_ladder
 from .plaintext import allow_any_terminal
 from .specs import UnknownChip
 from .stopping import exit_code, reason, stop_on_signals
@@ -69,6 +71,13 @@ def build_parser() -> argparse.ArgumentParser:
     record.add_argument("unit", nargs="*", help=f"{_UNIT_HELP} (default: every unit of the book)")
     _add_output(record, "record")
 
+    _add_kernels(commands)
+    _add_classroom(commands)
+    return parser
+
+
+def _add_kernels(commands: Any) -> None:
+    """What readers of the kernels use."""
     compiled = commands.add_parser(
         "compile",
         help="compile kernels for a chip that need not be there; show registers, spills, matrix instructions",
@@ -77,8 +86,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_compile_options(compiled)
 
-    _add_classroom(commands)
-    return parser
+    ladder = commands.add_parser(
+        "ladder",
+        help="show the steps of a kernel from a first attempt to the roof, and what each of them is for",
+        description="Show the steps of a kernel from a first attempt to the roof, with what each moves (without a GPU) "
+        "or takes (on one). Example: rooflab ladder softmax --diff 2 3",
+    )
+    add_ladder_options(ladder)
+
+    measured = commands.add_parser(
+        "bench",
+        help="measure kernels beside their ceilings and rivals, in one run on a GPU",
+        description="Measure kernels beside their ceilings and rivals, in one run on a GPU; leave a record and a "
+        "figure. Example: rooflab bench kernels softmax rms_norm",
+    )
+    add_bench_options(measured)
 
 
 def _add_classroom(commands: Any) -> None:
@@ -133,6 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "run": _run,
         "record": _record,
         "compile": compile_kernels,
+        "bench": bench,
+        "ladder": show_ladder,
         "check": check_notebooks,
         "grade": _grade,
         "course": _course,

@@ -49,7 +49,10 @@ def compile_kernels(options: argparse.Namespace) -> int:
     chips = [target(name).name for name in options.chip or TARGETS]
     rows, failed = [], 0
     for name, build in ({name: find_build(name) for name in options.kernel} or every_build()).items():
-        for chip in chips:
+        if not set(chips).intersection(build.chips):
+            failed += len(options.kernel) > 0
+            print(f"rooflab: {name} is for {', '.join(build.chips)}; it has no form for {chips[0]}.", file=sys.stderr)
+        for chip in (each for each in chips if each in build.chips):
             try:
                 made = compile_for(build, chip)
             except RuntimeError as error:

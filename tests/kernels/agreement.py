@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("triton", reason="needs Triton")
 
 from rooflab import kernels  # noqa: E402, F401  chooses the interpreter where there is no GPU
-from rooflab.answers import tolerance  # noqa: E402
+from rooflab.tolerances import tolerance  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHORT = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}

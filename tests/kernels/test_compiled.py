@@ -17,12 +17,12 @@ import json, os
 os.environ["TRITON_INTERPRET"] = "0"
 from rooflab.kernels.catalogue import every_build
 from rooflab.kernels.compiled import compile_for
-from rooflab.kernels.targets import TARGETS
 told = {}
 for name, build in every_build().items():
-    for chip in TARGETS:
+    for chip in build.chips:
         made = compile_for(build, chip)
-        told[f"{name} {chip}"] = [made.registers, made.spill_bytes, made.shared_bytes, made.resident(), dict(made.matrix)]
+        used = [made.registers, made.spill_bytes, made.shared_bytes, made.resident(), dict(made.matrix)]
+        told[f"{name} {chip}"] = used
 print(json.dumps(told))
 """
 ROOM = {"sm80": (255, 163), "sm90": (255, 227), "sm100": (255, 227), "gfx942": (512, 64)}
@@ -75,6 +75,7 @@ def test_the_command_shows_code():
     [
         (["nothing"], "There is no kernel 'nothing'; expected one of softmax"),
         (["softmax", "--for", "sm75"], "There is no target 'sm75'; expected one of sm80, sm90"),
+        (["matmul_plain", "--for", "sm90"], "matmul_plain is for sm80, gfx942; it has no form for sm90."),
         (["softmax", "--for", "sm90", "--show", "amdgcn"], "softmax for sm90 has no amdgcn; expected one of"),
     ],
 )

@@ -60,6 +60,23 @@ def test_threadgroups_take_rows_in_turn(name, apple, monkeypatch):
     agree(mine, reference, [random(11, 300), *parameters], length=300)
 
 
+@pytest.mark.parametrize("centred", [False, True], ids=["rms_norm", "layer_norm"])
+def test_a_residual_is_added_first(centred, apple):
+    functional = torch.nn.functional
+
+    def mine(x, residual, w, b):
+        add = kernels.add_layer_norm(x, residual, w, b) if centred else kernels.add_rms_norm(x, residual, w)
+        return add[0] + (3 * add[1] if centred else 3 * add[1] + b)
+
+    def reference(x, residual, w, b):
+        h = x + residual
+        if centred:
+            return functional.layer_norm(h, (40,), w, b, 1e-5) + 3 * h
+        return functional.rms_norm(h, (40,), w, 1e-6) + 3 * h + b
+
+    agree(mine, reference, [random(5, 40), random(5, 40, seed=1), random(40, seed=2), random(40, seed=3)], length=40)
+
+
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_strides_of_any_kind(name, apple):
     for change in (lambda x: x.t(), lambda x: x[::2], lambda x: x[:, 3:20], lambda x: x[:1].expand(6, -1)):

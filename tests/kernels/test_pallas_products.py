@@ -4,9 +4,10 @@ import pytest
 
 from .pallas_agreement import ON_CPU, agree, interpreted_as, jax, jnp, lowered, np, random
 
+from rooflab import kernels  # isort: skip
 from rooflab.kernels.products import pallas_matmul, pallas_matmul_hopper  # isort: skip
 
-matmul = pallas_matmul.matmul
+matmul = kernels.matmul
 
 
 @pytest.fixture(params=["here", *(["gpu", "tpu"] if ON_CPU else [])])

@@ -101,6 +101,24 @@ def test_large_numbers_do_not_overflow(name):
     agree(mine, reference, [x, *parameters], length=50)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", ["an outlier first", "far from zero", "all the same", "one that is not"])
+def test_variances_that_could_cancel(kind, dtype):
+    x = random(3, 1000, dtype=dtype)
+    if kind == "an outlier first":
+        x[:, 0] = 1000.0
+    elif kind == "far from zero":
+        x = (x.float() * 8 + 1000).to(dtype)
+    else:
+        x[:] = 1.5
+        x[:, 700] += 0.0 if kind == "all the same" else 1.0
+    weight, bias = random(1000, dtype=dtype, seed=1), random(1000, dtype=dtype, seed=2)
+    right = torch.nn.functional.layer_norm(x.double(), (1000,), weight.double(), bias.double())
+    near(kernels.layer_norm(x, weight, bias), right, length=1000)
+    y, _ = kernels.add_layer_norm(x, torch.zeros_like(x), weight, bias)
+    near(y, right, length=1000)
+
+
 def test_parameters_may_be_more_exact_than_the_rows():
     x, weight = random(5, 16, dtype=torch.bfloat16, grad=True), random(16, seed=1).requires_grad_()
     y = kernels.rms_norm(x, weight)
@@ -116,6 +134,53 @@ def test_layer_norm_without_a_bias():
         [x, weight],
         length=16,
     )
+
+
+ADDED = {
+    "rms": (
+        kernels.add_rms_norm,
+        lambda x, r, w: (torch.nn.functional.rms_norm(x + r, x.shape[-1:], w, 1e-6), x + r),
+    ),
+    "layer": (
+        kernels.add_layer_norm,
+        lambda x, r, w, b: (torch.nn.functional.layer_norm(x + r, x.shape[-1:], w, b, 1e-5), x + r),
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("used", ["both", "the rows", "the sum"])
+@pytest.mark.parametrize("kind", ADDED)
+def test_a_residual_is_added_in_the_same_pass(kind, used, dtype):
+    mine, reference = ADDED[kind]
+    pick = {"both": lambda y, h: y * h, "the rows": lambda y, h: y, "the sum": lambda y, h: h}[used]
+    given = [random(5, 40, dtype=dtype), random(5, 40, dtype=dtype, seed=1)]
+    parameters = [random(40, dtype=dtype, seed=2 + number) for number in range(1 + (kind == "layer"))]
+    y, h = mine(*given, *parameters)
+    right, total = reference(*[each.double() for each in (*given, *parameters)])
+    assert torch.equal(h, given[0] + given[1])
+    near(y, right, length=40)
+    near(h, total, length=1)
+    alone = {"rms": kernels.rms_norm, "layer": kernels.layer_norm}[kind](h, *parameters)
+    assert torch.equal(y, alone), "what is normalized is the sum as it is kept"
+    leaves = [each.clone().requires_grad_() for each in (*given, *parameters)]
+    exact = [each.double().requires_grad_() for each in (*given, *parameters)]
+    ours, theirs = pick(*mine(*leaves)), pick(*reference(*exact))
+    found = torch.autograd.grad(ours, leaves, torch.ones_like(ours), allow_unused=True)
+    right = torch.autograd.grad(theirs, exact, torch.ones_like(theirs), allow_unused=True)
+    for one, other in zip(found, right, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            near(one, other, length=40, terms=float(right[0].abs().max()) + 1.0)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+def test_the_sum_costs_what_it_moves_and_no_pass():
+    x, r, w = random(12, 96), random(12, 96, seed=1), random(96, seed=2)
+    found = count(lambda: kernels.add_rms_norm(x, r, w), world="triton")
+    assert (found.launches, found.faults) == (1, ())
+    assert found.bytes_written == 4 * (2 * 12 * 96 + 12)
+    assert found.bytes_read <= 4 * (2 * 12 * 96 + 12 * 96)
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
@@ -138,7 +203,8 @@ def test_torch_takes_them_for_operators(name):
         torch.library.opcheck(torch_softmax.softmax, (x,))
         return
     weight, bias = parameters[0].requires_grad_(), parameters[1].requires_grad_() if len(parameters) > 1 else None
-    torch.library.opcheck(torch_norm.norm, (x, weight, bias, 1e-5, name == "layer_norm"))
+    torch.library.opcheck(torch_norm.norm, (x, None, weight, bias, 1e-5, name == "layer_norm"))
+    torch.library.opcheck(torch_norm.norm, (x, x.detach().clone(), weight, bias, 1e-5, name == "layer_norm"))
 
 
 @pytest.mark.parametrize("name", ROWS_OPS)
@@ -197,6 +263,11 @@ def test_the_gradient_has_no_fault(name):
         (lambda: kernels.rms_norm(torch.zeros(2, 3), torch.zeros(6)[::2]), ValueError, "contiguous"),
         (lambda: kernels.layer_norm(torch.zeros(2, 3), torch.zeros(3), torch.zeros(1, 3)), ValueError, "bias of shape"),
         (lambda: kernels.rms_norm(torch.zeros(2, 3), torch.zeros(3, dtype=torch.int8)), TypeError, "weight is int8"),
+        (
+            lambda: kernels.add_rms_norm(torch.zeros(2, 3), torch.zeros(3, 3), torch.zeros(3)),
+            ValueError,
+            r"a residual of the shape and format of x, \(2, 3\) in torch.float32; found \(3, 3\)",
+        ),
     ],
 )
 def test_what_cannot_be_taken_is_refused_in_a_sentence(call, error, says):

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch")
 
 from rooflab import state  # noqa: E402
-from rooflab.kernels import tuning  # noqa: E402
+from rooflab.kernels import tuner, tuning  # noqa: E402
 
 CANDIDATES = [{"BLOCK": size} for size in (64, 128, 256)]
 GPU = SimpleNamespace(type="cuda")
@@ -75,6 +75,62 @@ def test_a_kept_file_that_is_none_is_passed_over(chip, tmp_path):
     (tmp_path / tuning._KEPT).write_text('{"Chip/k/1000": {"BLOCK": 7}}')
     tuning._remembered.cache_clear()
     assert chosen() == {"BLOCK": 128}, "no candidate any more"
+
+
+def test_choices_are_written_as_they_are_read(tmp_path):
+    import tomllib
+
+    found = {"NVIDIA H200": {"softmax": {(1024,): {"ROWS": 2, "num_warps": 4}, (4096, 8): {"ROWS": 1, "FAST": True}}}}
+    text = tuner.as_toml(found)
+    (tmp_path / "choices.toml").write_text(text)
+    assert tomllib.loads(text)["NVIDIA H200"]["softmax"]["1024"] == {"ROWS": 2, "num_warps": 4}
+    assert tuner._read(tmp_path / "choices.toml") == found
+    more = {"NVIDIA H200": {"softmax": {(1024,): {"ROWS": 4}}, "gelu": {(1,): {"BLOCK": 8}}}}
+    kept = tuner._merged(found, more)["NVIDIA H200"]
+    assert kept["softmax"] == {(1024,): {"ROWS": 4}, (4096, 8): {"ROWS": 1, "FAST": True}}
+    assert kept["gelu"] == {(1,): {"BLOCK": 8}}
+
+
+def test_the_tuner_times_all_and_takes_the_fastest(monkeypatch):
+    times = {64: 3.0, 128: float("inf"), 256: 1.0}
+    monkeypatch.setattr(tuner, "seconds_of", lambda run, choice, clock, calls: times[choice["BLOCK"]])
+    monkeypatch.setattr("rooflab.clocks.GraphClock", lambda calls: None)
+    assert tuner._fastest(CANDIDATES, None) == {"BLOCK": 256}
+
+
+def test_a_choice_that_the_chip_cannot_run_is_passed_over():
+    def run(choice):
+        raise RuntimeError("out of resource: shared memory, Required: 294976, Hardware limit: 232448.")
+
+    assert tuning.seconds_of(run, {}, None) == float("inf")
+    assert not tuner._tried(run, {})
+    with pytest.raises(ZeroDivisionError):
+        tuning.seconds_of(lambda choice: 1 / 0, {}, None)
+
+
+def test_every_kernel_asks_the_tuner():
+    from rooflab.kernels.benchmark import OURS
+    from rooflab.kernels.rows.cases import cases
+
+    asked = set()
+    tuning.set_tuner(
+        lambda kernel, key, candidates, run: (asked.add((kernel, key)), run(candidates[0]), candidates[0])[2]
+    )
+    try:
+        for case in cases(((3, 40),), "cuda" if torch.cuda.is_available() else "cpu"):
+            case.candidates[OURS](*case.inputs(0))
+    finally:
+        tuning.set_tuner(None)
+    names = (
+        "softmax",
+        "softmax_backward",
+        "rms_norm",
+        "rms_norm_backward",
+        "layer_norm",
+        "layer_norm_backward",
+        "add_rms_norm",
+    )
+    assert asked == {(name, (64,)) for name in names}
 
 
 def test_on_a_cpu_the_first_is_taken():

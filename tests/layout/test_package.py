@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "shared" / "rooflab"
 
 LAYERS = {
-    "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "units"},
+    "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "tolerances", "units"},
     "measuring": {
         "ceilings", "clocks", "counters", "device", "extras", "footprint", "load", "locks", "logbook", "measurable",
         "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
@@ -24,7 +24,8 @@ LAYERS = {
     "showing": {"display", "explorer", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
-        "grading", "kernel_commands", "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed",
+        "grading", "kernel_bench", "kernel_commands", "kernel_ladder",
+        "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed",
         "stopping", "tour", "traffic", "wording",
     },
 }  # fmt: skip

@@ -156,6 +156,15 @@ def test_fp8_stores_round_as_torch_does_and_saturate(dtype):
     assert found.bytes_written == 2048
 
 
+@pytest.mark.parametrize("to", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_every_fp8_number_is_read_as_torch_reads_it(dtype, to):
+    x, y = torch.arange(256, dtype=torch.uint8).view(dtype), torch.zeros(256, dtype=to)
+    count(run(kernels.copy_kernel, (1,), x, y, 256, BLOCK=256))
+    assert torch.equal(y.isnan(), x.float().isnan())
+    assert torch.equal(y.nan_to_num(), x.to(to).nan_to_num())
+
+
 def test_uninitialised_read_is_found_unless_torch_wrote_it():
     x = torch.ones(1024)
 

@@ -43,6 +43,9 @@ def from_bits(bits: np.ndarray) -> np.ndarray:
 # Triton's names of the fp8 formats of NVIDIA GPUs -> torch's.
 _FP8 = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2"}
 
+# What the interpreter keeps values in, and how it passes on their bits.
+_UNSIGNED = {"fp16": (np.float16, np.uint16), "fp32": (np.float32, np.uint32), "bf16": (np.float32, np.uint32)}
+
 
 def _to_fp8(values: np.ndarray, name: str) -> np.ndarray:
     """Bits of the nearest fp8 of each value, ties to even, beyond the range the largest (PTX: cvt.rn.satfinite).
@@ -55,6 +58,17 @@ def _to_fp8(values: np.ndarray, name: str) -> np.ndarray:
     limit = torch.finfo(dtype).max
     clipped = torch.from_numpy(np.array(values, dtype=np.float32)).clamp(-limit, limit)  # NaN stays NaN
     return clipped.to(dtype).view(torch.uint8).numpy()
+
+
+def _from_fp8(bits: np.ndarray, name: str) -> np.ndarray:
+    """Return fp8 values, given by their 8 bits, in fp32.
+
+    The interpreter by itself takes NaN of e4m3 for 480, and in fp32 infinity and NaN of e5m2 for large numbers.
+    """
+    import torch
+
+    held = torch.from_numpy(np.array(bits, dtype=np.uint8, order="C"))
+    return held.view(getattr(torch, name)).to(torch.float32).numpy()
 
 
 def is_bf16(dtype: Any) -> bool:
@@ -118,6 +132,12 @@ def _converter(convert: Callable[..., Any]) -> Callable[..., Any]:
     def convert_float(data: Any, source: Any, target: Any, mode: Any) -> Any:
         if target.name in _FP8 and data.dtype.kind == "f" and mode != ir.ROUNDING_MODE.RTZ:
             return _to_fp8(data, _FP8[target.name])
+        if source.name in _FP8 and target.name in _UNSIGNED:
+            values = _from_fp8(data, _FP8[source.name])
+            if target == tl.bfloat16:
+                return values  # each of them is a bf16 too
+            number, whole = _UNSIGNED[target.name]
+            return values.astype(number).view(whole)
         if source == tl.bfloat16:
             if target in (tl.bfloat16, tl.float32):
                 return np.ascontiguousarray(data, dtype=np.float32)

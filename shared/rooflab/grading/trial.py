@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rooflab.answers import tolerance
 from rooflab.costs import Work
+from rooflab.tolerances import tolerance
 
 from .digest import BLOCK, FEW, chained, digest_of, digests_of, key_of, left_of
 from .timed import Recipe, ballast, call_key, format_of, results_of

@@ -4,21 +4,38 @@ Each of them takes PyTorch's tensors or JAX's arrays, has a gradient, and works 
 transformations. Without a GPU Triton's interpreter runs them.
 
 >>> import torch
->>> softmax(torch.zeros(2, 4))
+>>> from rooflab import kernels
+>>> kernels.softmax(torch.zeros(2, 4))
 tensor([[0.2500, 0.2500, 0.2500, 0.2500],
         [0.2500, 0.2500, 0.2500, 0.2500]])
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .launching import prefer_interpreter
 
 if TYPE_CHECKING:
-    from .api import layer_norm, rms_norm, softmax
+    from .api import (
+        add_layer_norm,
+        add_rms_norm,
+        gelu,
+        layer_norm,
+        linear_cross_entropy,
+        matmul,
+        rms_norm,
+        scaled_matmul,
+        softmax,
+        swiglu,
+    )
+    from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4
 
-__all__ = ["layer_norm", "rms_norm", "softmax"]
+__all__ = [
+    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "linear_cross_entropy", "matmul", "quantize_fp8",
+    "quantize_mx", "quantize_nvfp4", "rms_norm", "scaled_matmul", "softmax", "swiglu",
+]  # fmt: skip
 
 
 prefer_interpreter()
@@ -31,4 +48,4 @@ def __getattr__(name: str) -> Any:
     from . import api
 
     api.load()
-    return getattr(api, name)
+    return getattr(api if hasattr(api, name) else import_module(f"{__name__}.quantize.api"), name)

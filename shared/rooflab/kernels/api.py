@@ -1,7 +1,7 @@
 """The kernels as functions of PyTorch's tensors or JAX's arrays: which framework is it, and where is its kernel?
 
 >>> import torch
->>> rms_norm(torch.full((1, 4), 3.0), torch.ones(4))
+>>> rms_norm(torch.full((1, 4), 3.0), torch.ones(4)).round(decimals=3)
 tensor([[1., 1., 1., 1.]])
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +17,32 @@ from typing import Any
 from rooflab.extras import MissingExtra
 
 from .demands import framework
-from .launching import ready
+from .launching import need_triton, ready
 
-__all__ = ["layer_norm", "load", "rms_norm", "softmax"]
+__all__ = [
+    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "linear_cross_entropy", "load", "matmul", "rms_norm",
+    "scaled_matmul", "softmax", "swiglu",
+]  # fmt: skip
 
 # Where the functions of each framework are. They are looked up in plain dicts, which torch.compile can follow.
-_MODULES = {"softmax": "rows.torch_softmax", "rms_norm": "rows.torch_norm", "layer_norm": "rows.torch_norm"}
-_JAX_MODULES = {"softmax": "rows.pallas_softmax", "rms_norm": "rows.pallas_norm", "layer_norm": "rows.pallas_norm"}
+_MODULES = {
+    "softmax": "rows.torch_softmax",
+    "rms_norm": "rows.torch_norm",
+    "layer_norm": "rows.torch_norm",
+    "add_rms_norm": "rows.torch_norm",
+    "add_layer_norm": "rows.torch_norm",
+    "gelu": "pointwise.torch_pointwise",
+    "swiglu": "pointwise.torch_pointwise",
+    "matmul": "products.torch_matmul",
+    "scaled_matmul": "products.torch_scaled_matmul",
+    "linear_cross_entropy": "loss.torch_linear_cross_entropy",
+}
+_JAX_MODULES = {
+    "softmax": "rows.pallas_softmax",
+    "rms_norm": "rows.pallas_norm",
+    "layer_norm": "rows.pallas_norm",
+    "matmul": "products.pallas_matmul",
+}
 _torch: dict[str, Callable[..., Any]] = {}
 _jax: dict[str, Callable[..., Any]] = {}
 _tensors: tuple[type, ...] = ()
@@ -70,6 +90,111 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
     return _of(x, "layer_norm")(x, weight, bias, eps)
 
 
+def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, Any]:
+    """Add a residual and take RMS norm of the sum, in one pass over memory.
+
+    Args:
+        x: of shape [..., n], float32, bfloat16 or float16; n at most 65,536.
+        residual: of the same shape and format.
+        weight: of shape [n].
+        eps: added to the mean square.
+
+    Returns:
+        the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
+    """
+    return _of(x, "add_rms_norm")(x, residual, weight, eps)
+
+
+def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> tuple[Any, Any]:
+    """Add a residual and take layer norm of the sum, in one pass over memory.
+
+    Args:
+        x: of shape [..., n], float32, bfloat16 or float16; n at most 65,536.
+        residual: of the same shape and format.
+        weight: of shape [n].
+        bias: of shape [n], or None.
+        eps: added to the variance.
+
+    Returns:
+        the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
+    """
+    return _of(x, "add_layer_norm")(x, residual, weight, bias, eps)
+
+
+def gelu(x: Any, form: str = "erf") -> Any:
+    """Gaussian error linear unit of each element: x times the normal distribution function of x.
+
+    Args:
+        x: of any shape, float32, bfloat16 or float16.
+        form: "erf", or "tanh" for the approximation of GPT-2.
+
+    Returns:
+        the same shape and format. Source: Hendrycks and Gimpel 2016.
+    """
+    return _of(x, "gelu")(x, form)
+
+
+def swiglu(gate: Any, up: Any) -> Any:
+    """Let `up` through a gate, element by element: gate / (1 + exp(-gate)) * up.
+
+    Args:
+        gate: of any shape, float32, bfloat16 or float16; both may be halves of one tensor's last dimension.
+        up: of the same shape.
+
+    Returns:
+        the shape and format of `gate`. Source: Shazeer 2020.
+    """
+    return _of(gate, "swiglu")(gate, up)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """Product of matrices, with sums in fp32 (of fp32 too: nothing is cut to TF32), rounded once.
+
+    Args:
+        a: of shape [..., M, K], float32, bfloat16 or float16.
+        b: of shape [K, N], the same format. Either may be transposed; strides that the copy engine cannot follow (not
+            multiples of 16 bytes, or no dimension side by side) cost a copy.
+
+    Returns:
+        of shape [..., M, N], contiguous; under autocast in its format.
+    """
+    return _of(a, "matmul")(a, b)
+
+
+def scaled_matmul(a: Any, b: Any, a_scale: Any, b_scale: Any, *, dtype: Any = None, exact: bool = True) -> Any:
+    """Product of fp8 matrices (e4m3) that have scales; without a gradient.
+
+    Args:
+        a: of shape [M, K].
+        b: of shape [K, N]; stored transposed, as of a linear layer, it needs no copy.
+        a_scale: in float32: one number; [M], of each row; or [M, K / 128], of each 128 elements of a row.
+        b_scale: in float32: one number; [N], of each column; or [K / 128, N / 128], of each block (all rounded up).
+        dtype: of the result (default: bfloat16).
+        exact: whether sums of 128 terms are added up in fp32, since Hopper's matrix units keep about 14 bits of a sum;
+            without it products with a number or rows as scales are faster.
+
+    Returns:
+        of shape [M, N]. Source: DeepSeek-AI 2024, section 3.3.
+    """
+    return _of(a, "scaled_matmul")(a, b, a_scale, b_scale, dtype=dtype, exact=exact)
+
+
+def linear_cross_entropy(x: Any, weight: Any, target: Any, ignore_index: int = -100, reduction: str = "mean") -> Any:
+    """Cross-entropy of a linear layer's logits, x times the weight transposed, never all in memory.
+
+    Args:
+        x: of shape [..., d], float32, bfloat16 or float16.
+        weight: of shape [V, d], the same format.
+        target: of shape [...], int64: words below V. Any other one makes the loss NaN.
+        ignore_index: a target that does not count.
+        reduction: "mean" over the targets that count (NaN if none does, as in torch), or "sum".
+
+    Returns:
+        a float32 number. Logits are rounded to the format of x, as a linear layer's are; all else is in fp32.
+    """
+    return _of(x, "linear_cross_entropy")(x, weight, target, ignore_index, reduction)
+
+
 def load() -> None:
     """Load the kernels of PyTorch, if this process uses it and its kernels can run; those of JAX wait for an array.
 
@@ -86,14 +211,17 @@ def _load_torch() -> None:
         import torch
 
         ready()
+        # Without Triton those for Apple's GPUs can be had, and no other.
+        missing = [] if importlib.util.find_spec("triton") else [ModuleNotFoundError]
         for name, module in _MODULES.items():
-            _torch[name] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+            with contextlib.suppress(*missing):
+                _torch[name] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
         _tensors = (torch.Tensor,)
 
 
 def _of(x: Any, name: str) -> Callable[..., Any]:
     """The kernel's function for the framework of an array."""
-    if isinstance(x, _tensors):
+    if isinstance(x, _tensors) and name in _torch:
         return _torch[name]
     return _elsewhere(x, name)
 
@@ -103,9 +231,12 @@ def _elsewhere(x: Any, name: str) -> Callable[..., Any]:
     found = framework(x)
     if found == "torch":
         _load_torch()
+        if name not in _torch:
+            need_triton()
         return _torch[name]
-    if found != "jax":
-        raise TypeError(f"{name} takes a tensor of PyTorch or an array of JAX; found a {type(x).__name__}.")
+    if found != "jax" or name not in _JAX_MODULES:
+        both = "a tensor of PyTorch" + (" or an array of JAX" if name in _JAX_MODULES else "")
+        raise TypeError(f"{name} takes {both}; found a {type(x).__name__}.")
     if name not in _jax:
         _jax[name] = getattr(importlib.import_module(f"{__package__}.{_JAX_MODULES[name]}"), name)
     return _jax[name]

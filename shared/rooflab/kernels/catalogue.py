@@ -7,12 +7,17 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from .compiled import Build
 
-__all__ = ["FAMILIES", "every_build", "find_build"]
+if TYPE_CHECKING:
+    from .benchmark import Case
 
-FAMILIES = ("rows",)
+__all__ = ["FAMILIES", "every_build", "every_case", "find_build"]
+
+FAMILIES = ("rows", "pointwise", "quantize", "products", "loss")
 
 
 def every_build() -> dict[str, Build]:
@@ -21,6 +26,23 @@ def every_build() -> dict[str, Build]:
     for family in FAMILIES:
         made |= importlib.import_module(f"{__package__}.{family}.builds").builds()
     return made
+
+
+def every_case(wanted: Sequence[str] = ()) -> Iterator[Case]:
+    """Yield the cases of the benchmark, of some kernels or of all; tensors are made when a case runs.
+
+    Raises:
+        ValueError: there is no such kernel; the message names those that there are.
+    """
+
+    cases: list[Case] = []
+    for family in FAMILIES:
+        cases += importlib.import_module(f"{__package__}.{family}.cases").cases()
+    known = list(dict.fromkeys(case.kernel for case in cases))
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"No kernel {name!r} is measured; expected one of {', '.join(known)}.")
+    yield from (case for case in cases if not wanted or case.kernel in wanted)
 
 
 def find_build(name: str) -> Build:

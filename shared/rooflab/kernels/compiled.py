@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .targets import target
+from .targets import TARGETS, target
 
-__all__ = ["MATRIX", "Build", "Compiled", "compile_for", "count_instructions"]
+__all__ = ["MATRIX", "Build", "Compiled", "compile_for", "count_instructions", "types_of"]
 
 # What a product of tiles is called in PTX, and in AMD's assembly.
 MATRIX = ("mma.sync", "wgmma.mma_async", "tcgen05.mma", "v_mfma")
@@ -35,7 +35,9 @@ class Build:
         constants: the `tl.constexpr` arguments.
         warps: in a program.
         stages: of the software pipeline.
-        aligned: the arguments that are divisible by 16, as pointers of allocations are.
+        unaligned: the arguments that 16 does not divide; all other pointers and whole numbers are taken to be
+            divisible, as they are in a typical call.
+        chips: targets that this way is for (default: every one).
     """
 
     kernel: Any
@@ -43,7 +45,8 @@ class Build:
     constants: Mapping[str, Any] = field(default_factory=dict)
     warps: int = 4
     stages: int = 3
-    aligned: tuple[str, ...] = ()
+    unaligned: tuple[str, ...] = ()
+    chips: tuple[str, ...] = tuple(TARGETS)
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,18 @@ class Compiled:
         return max(1, min(by_registers, by_shared, 2048 // threads))
 
 
+def types_of(arrays: str, numbers: str, exact: str = "") -> dict[str, str]:
+    """Return Triton's types of arguments, by name.
+
+    Args:
+        arrays: names of arrays in bf16, with a space between.
+        numbers: names of whole numbers.
+        exact: names of arrays in fp32.
+    """
+    kinds = {"*bf16": arrays, "i32": numbers, "*fp32": exact}
+    return {name: kind for kind, names in kinds.items() for name in names.split()}
+
+
 def compile_for(build: Build, name: str) -> Compiled:
     """Compile a kernel for a chip that need not be there.
 
@@ -102,7 +117,8 @@ def compile_for(build: Build, name: str) -> Compiled:
     if isinstance(build.kernel, InterpretedFunction):
         raise RuntimeError("Triton interprets kernels in this process: compile in one without TRITON_INTERPRET=1.")
     names = list(build.kernel.arg_names)
-    places = {(names.index(each),): [["tt.divisibility", 16]] for each in build.aligned}
+    known = [each for each, kind in build.types.items() if kind.startswith("*") or kind in ("i32", "i64")]
+    places = {(names.index(each),): [["tt.divisibility", 16]] for each in known if each not in build.unaligned}
     constants = {(names.index(key),): value for key, value in build.constants.items()}
     types = {each: "constexpr" if each in build.constants else build.types[each] for each in names}
     source = ASTSource(build.kernel, types, constants, places)

@@ -78,7 +78,7 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
     Args:
         kernel: made by `triton.jit`.
         grid: numbers of programs along one to three axes; nothing is launched where one is zero.
-        args: tensors and numbers.
+        args: tensors, descriptors of tensors, and numbers.
         constants: the `tl.constexpr` arguments, and Triton's own (`num_warps`, `num_stages`).
 
     Raises:
@@ -88,7 +88,8 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
 
     if 0 in grid:
         return
-    devices = {arg.device for arg in args if isinstance(arg, torch.Tensor)}
+    tensors = [getattr(arg, "base", arg) for arg in args]  # a descriptor's base is the tensor that it describes
+    devices = {each.device for each in tensors if isinstance(each, torch.Tensor)}
     (device,) = devices
     if not interpreted(device.type):
         with torch.cuda.device(device):

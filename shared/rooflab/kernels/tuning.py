@@ -18,14 +18,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rooflab.clocks import Clock
 from rooflab.state import read_json, update_json
 
-__all__ = ["Choice", "choose", "known_choices", "nearest"]
+__all__ = ["FILE", "Choice", "choose", "known_choices", "nearest", "seconds_of", "set_tuner"]
 
 Choice = Mapping[str, Any]
 Key = tuple[int, ...]
 
-_FILE = Path(__file__).with_name("choices.toml")
+FILE = Path(__file__).with_name("choices.toml")
 _KEPT = "kernel_choices.json"
 _REPEATS, _TRIES = 5, 12
 
@@ -45,6 +46,8 @@ def choose(kernel: str, key: Key, candidates: Sequence[Choice], run: Callable[[C
         the choice of the nearest sizes that are known for the chip, if it is one of the candidates; else the first
         candidate on a CPU and while a graph is captured, or the fastest one, measured.
     """
+    if _Tuner.now is not None:
+        return _Tuner.now(kernel, key, candidates, run)
     if device.type == "cpu" or len(candidates) == 1:
         return candidates[0]
     import torch
@@ -65,6 +68,35 @@ def choose(kernel: str, key: Key, candidates: Sequence[Choice], run: Callable[[C
     return best
 
 
+def set_tuner(tuner: Callable[[str, Key, Sequence[Choice], Callable[[Choice], None]], Choice] | None) -> None:
+    """Let somebody else choose, who tries all candidates; None: choose as above."""
+    _Tuner.now = tuner
+
+
+class _Tuner:
+    now: Callable[[str, Key, Sequence[Choice], Callable[[Choice], None]], Choice] | None = None
+
+
+def seconds_of(run: Callable[[Choice], None], choice: Choice, clock: Clock, calls: int = 1) -> float:
+    """Return the median time of a call; infinite for a choice that the chip cannot run.
+
+    Args:
+        run: launches the kernel with a choice.
+        choice: which.
+        clock: by which it is timed.
+        calls: in each of a few samples.
+    """
+    try:
+        run(choice)  # compiles
+        timed = clock.bind(lambda _: run(choice))
+        timed(calls)
+        return statistics.median(timed(calls) / calls for _ in range(_REPEATS))
+    except Exception as error:  # Triton's kinds differ between versions
+        if "out of resource" not in str(error).lower():
+            raise
+        return math.inf
+
+
 def nearest(key: Key, known: Iterable[Key]) -> Key:
     """Return the known sizes whose ratios to these are smallest."""
     return min(known, key=lambda each: sum(abs(math.log(a / b)) for a, b in zip(key, each, strict=True)))
@@ -79,7 +111,7 @@ def known_choices(chip: str, kernel: str) -> dict[Key, Choice]:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 def _usable(known: Mapping[Key, Choice], candidates: Sequence[Choice]) -> dict[Key, Choice]:
@@ -101,15 +133,6 @@ def _remember(chip: str, kernel: str, key: Key, choice: Choice) -> None:
 
 
 def _seconds(run: Callable[[Choice], None], choice: Choice) -> float:
-    """The median time of a call by the device's stamps; infinite for a choice that the chip cannot run."""
     from rooflab.clocks import EventClock
 
-    try:
-        run(choice)  # compiles
-        timed = EventClock().bind(lambda _: run(choice))
-        timed(1)
-        return statistics.median(timed(_REPEATS) for _ in range(_REPEATS))
-    except Exception as error:  # Triton's kinds differ between versions
-        if "out of resource" not in str(error).lower():
-            raise
-        return math.inf
+    return seconds_of(run, choice, EventClock(), _REPEATS)

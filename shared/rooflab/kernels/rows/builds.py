@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from rooflab.kernels.compiled import Build
+from rooflab.kernels.compiled import Build, types_of
 
 __all__ = ["builds"]
 
@@ -22,22 +22,19 @@ def builds() -> dict[str, Build]:
     from . import triton_norm as norm
     from . import triton_softmax as softmax
 
-    types = _types("y x", "rows cols x_step")
+    types = types_of("y x", "rows cols x_step")
     made = {"softmax": Build(softmax.softmax_kernel, types, _ONCE, _WARPS["forward"])}
-    types = _types("dx y dy", "rows cols dy_step")
+    types = types_of("dx y dy", "rows cols dy_step")
     made["softmax_backward"] = Build(softmax.softmax_backward_kernel, types, _ONCE, _WARPS["backward"])
-    for name, centred in (("rms_norm", False), ("layer_norm", True)):
-        kind = {"CENTRED": centred, "BIAS": centred}
-        types = _types("y x w b", "rows cols x_step", "mean rstd") | {"eps": "fp32"}
-        made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind}, _WARPS["forward"])
-        types = _types("dx dy x w", "rows cols dy_step x_step", "dw_parts db_parts mean rstd")
+    for name, centred, fused in (
+        ("rms_norm", False, False), ("layer_norm", True, False), ("add_rms_norm", False, True),
+        ("add_layer_norm", True, True),
+    ):  # fmt: skip
+        kind = {"RESIDUAL": fused, "CENTRED": centred, "BIAS": centred}
+        types = types_of("y h x r w b", "rows cols x_step r_step", "mean rstd") | {"eps": "fp32"}
+        made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind, "ONE_PASS": centred}, _WARPS["forward"])
+        types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
         made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind}, _WARPS["loop"])
     types = {"out": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}
     made["add_partial_sums"] = Build(norm.add_partial_sums_kernel, types, {"PARTS": 32, "COLS": 32})
     return made
-
-
-def _types(arrays: str, numbers: str, exact: str = "") -> dict[str, str]:
-    """Types of arguments: arrays in bf16, whole numbers, arrays in fp32."""
-    kinds = {"*bf16": arrays, "i32": numbers, "*fp32": exact}
-    return {name: kind for kind, names in kinds.items() for name in names.split()}

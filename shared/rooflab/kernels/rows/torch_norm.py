@@ -1,9 +1,8 @@
-"""RMS norm and layer norm as operators of PyTorch, with their gradients.
+"""RMS norm and layer norm as operators of PyTorch, with their gradients, alone or fused with a residual addition.
 
 >>> import torch
->>> x = torch.tensor([[3.0, 4.0]], requires_grad=True)
->>> y = rms_norm(x, torch.ones(2), 0.0)
->>> round(float(y.detach().square().mean()), 4)
+>>> y = rms_norm(torch.tensor([[3.0, 4.0]]), torch.ones(2), 0.0)
+>>> round(float(y.square().mean()), 4)
 1.0
 """
 
@@ -12,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..demands import as_rows, floats, refuse, together
 from ..launching import launch, need_triton
@@ -20,85 +20,117 @@ from . import metal_norm
 from .blocks import LONGEST, loop_blocks, next_power_of_2, processors, row_blocks
 from .metal_source import on_apple
 
-__all__ = ["layer_norm", "norm", "norm_backward", "rms_norm"]
+__all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
+_ONE_PASS = 16_384  # columns, up to which n times fp32's roundoff is below that of fp16
 _SUMS = {"PARTS": 32, "COLS": 32, "num_warps": 4}
 
 
-def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
+def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     """Return RMS norm over the last dimension; see :func:`rooflab.kernels.rms_norm`."""
-    return norm(x, weight, None, eps, False)[0]
+    return norm(x, None, weight, None, eps, False)[0]
 
 
-def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, eps: float = 1e-5) -> torch.Tensor:
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float = 1e-5) -> Tensor:
     """Return layer norm over the last dimension; see :func:`rooflab.kernels.layer_norm`."""
-    return norm(x, weight, bias, eps, True)[0]
+    return norm(x, None, weight, bias, eps, True)[0]
+
+
+def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """Return RMS norm of a sum, and the sum; see :func:`rooflab.kernels.add_rms_norm`."""
+    return norm(x, residual, weight, None, eps, False)[:2]
+
+
+def add_layer_norm(
+    x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor | None, eps: float = 1e-5
+) -> tuple[Tensor, Tensor]:
+    """Return layer norm of a sum, and the sum; see :func:`rooflab.kernels.add_layer_norm`."""
+    return norm(x, residual, weight, bias, eps, True)[:2]
 
 
 @torch.library.custom_op("rooflab::norm", mutates_args=())
 def norm(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, centred: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the normalized rows, and of each row its mean (nothing without `centred`) and 1 / its deviation.
+    x: torch.Tensor,
+    residual: torch.Tensor | None,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    eps: float,
+    centred: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the normalized rows of x, or of its sum with a residual; this sum; each row's mean and 1 / deviation.
 
     Args:
         x: of shape [..., n].
+        residual: of the shape and format of x, or None: then the sum is empty.
         weight: of shape [n].
         bias: of shape [n], or None.
         eps: added under the root.
-        centred: subtract the mean, as layer norm does.
+        centred: subtract the mean, as layer norm does; without it the means are empty.
     """
     name = "layer_norm" if centred else "rms_norm"
-    given = _checked(name, x, weight, bias)
+    name = name if residual is None else f"add_{name}"
+    given, added = _checked(name, x, residual, weight, bias)
     rows, cols = given.shape
     y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    h = torch.empty(0 if residual is None else x.shape, dtype=x.dtype, device=x.device)
     mean, rstd = (torch.empty(size, dtype=torch.float32, device=x.device) for size in (rows if centred else 0, rows))
     width = next_power_of_2(cols)
     if given.numel() and on_apple(x):
+        if residual is not None:
+            given = torch.add(given, added, out=h.view(given.shape))
         metal_norm.norm(y, given, weight, bias, mean, rstd, eps)
-        return y, mean, rstd
+        return y, h, mean, rstd
 
     def run(choice: Any) -> None:
         need_triton()
         from .triton_norm import norm_kernel
 
+        # A kernel takes no None: what it does not touch is replaced by a tensor that is there.
         launch(
-            norm_kernel, (-(-rows // choice["ROWS"]),), y, given, weight, _or(bias, weight), _or(mean, rstd, centred),
-            rstd, rows, cols, given.stride(0), eps, CENTRED=centred, BIAS=bias is not None, COLS=width, **choice,
+            norm_kernel, (-(-rows // choice["ROWS"]),), y, y if residual is None else h, given, added, weight,
+            weight if bias is None else bias, mean if centred else rstd, rstd, rows, cols, given.stride(0),
+            added.stride(0), eps, RESIDUAL=residual is not None, CENTRED=centred, BIAS=bias is not None,
+            ONE_PASS=centred and x.element_size() == 2 and cols <= _ONE_PASS, COLS=width, **choice,
         )  # fmt: skip
 
     if given.numel():
         run(choose(name, (width,), row_blocks(width, 32), run, x.device))
-    return y, mean, rstd
+    return y, h, mean, rstd
 
 
 @torch.library.custom_op("rooflab::norm_backward", mutates_args=())
 def norm_backward(
-    dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, rstd: torch.Tensor, biased: bool
+    dy: torch.Tensor,
+    dh: torch.Tensor | None,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    biased: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients with regard to x, weight and bias (nothing where it is not `biased`); deterministic.
 
     Args:
-        dy: the gradient with regard to the result.
-        x: of shape [..., n], as forward.
+        dy: the gradient with regard to the normalized rows.
+        dh: that with regard to what was normalized, from elsewhere, or None.
+        x: what was normalized, of shape [..., n].
         weight: as forward.
         mean: of each row, as `norm` returned it: with nothing in it, it was RMS norm.
         rstd: of each row.
         biased: whether there was a bias.
     """
     centred = mean.numel() > 0
-    name = f"{'layer' if centred else 'rms'}_norm_backward"
+    name = f"{'' if dh is None else 'add_'}{'layer' if centred else 'rms'}_norm_backward"
     given, gradient = (as_rows(name, each, longest=LONGEST) for each in (x, dy))
+    along = gradient if dh is None else as_rows(name, dh, longest=LONGEST)
     rows, cols = given.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    dw, db = (torch.zeros(cols if there else 0, dtype=weight.dtype, device=x.device) for there in (True, biased))
-    if not given.numel():
-        return dx, dw, db
-    if on_apple(x):
+    dw, db = (torch.zeros(size, dtype=weight.dtype, device=x.device) for size in (cols, cols if biased else 0))
+    if given.numel() and on_apple(x):
         sums = metal_norm.norm_backward(dx, gradient, given, weight, mean, rstd)
-        return dx, *(
-            one.to(weight.dtype) if other.numel() else other for one, other in zip(sums, (dw, db), strict=True)
-        )
+        for out, one in zip((dw, db) if biased else (dw,), sums, strict=False):
+            out.copy_(one)
+        return dx if dh is None else dx.add_(dh), dw, db
     width = next_power_of_2(cols)
 
     def run(choice: Any) -> None:
@@ -107,75 +139,75 @@ def norm_backward(
 
         sizes = {key: value for key, value in choice.items() if key != "PER_SM"}
         programs = min(processors(x.device) * choice["PER_SM"], -(-rows // choice["ROWS"]))
-        dw_parts, db_parts = (
-            torch.empty(programs, cols if there else 0, dtype=torch.float32, device=x.device)
-            for there in (True, biased)
-        )
+        parts = torch.empty(1 + biased, programs, cols, dtype=torch.float32, device=x.device)
         launch(
-            norm_backward_kernel, (programs,), dx, dw_parts, _or(db_parts, dw_parts, biased), gradient, given, weight,
-            _or(mean, rstd, centred), rstd, rows, cols, gradient.stride(0), given.stride(0), CENTRED=centred,
-            BIAS=biased, COLS=width, **sizes,
+            norm_backward_kernel, (programs,), dx, parts[0], parts[-1], gradient, along, given, weight,
+            mean if centred else rstd, rstd, rows, cols, gradient.stride(0), along.stride(0), given.stride(0),
+            RESIDUAL=dh is not None, CENTRED=centred, BIAS=biased, COLS=width, **sizes,
         )  # fmt: skip
-        for parts, out in ((dw_parts, dw), (db_parts, db)):
-            if out.numel():
-                grid = (-(-cols // _SUMS["COLS"]),)
-                launch(add_partial_sums_kernel, grid, out, parts, programs, cols, **_SUMS)
+        for part, out in zip(parts, (dw, db), strict=False):
+            launch(add_partial_sums_kernel, (-(-cols // _SUMS["COLS"]),), out, part, programs, cols, **_SUMS)
 
-    run(choose(name, (width,), loop_blocks(width), run, x.device))
+    if given.numel():
+        run(choose(name, (width,), loop_blocks(width), run, x.device))
     return dx, dw, db
 
 
-def _checked(name: str, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """The rows of x, if everything fits together."""
+def _checked(
+    name: str, x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows of x, and those that are added to them, if everything fits together."""
     parameters = {"weight": weight, **({} if bias is None else {"bias": bias})}
-    floats(name, x=x, **parameters)
-    together(name, metal=True, x=x, **parameters)
+    more = {} if residual is None else {"residual": residual}
+    floats(name, x=x, **more, **parameters)
+    together(name, metal=True, x=x, **more, **parameters)
     given = as_rows(name, x, longest=LONGEST)
     for what, each in parameters.items():
         if tuple(each.shape) != (given.shape[1],) or not each.is_contiguous():
-            found = f"{what} of shape {tuple(each.shape)}"
-            refuse(
-                name,
-                f"expected {what} of shape ({given.shape[1]},), contiguous, for rows of that length; found {found}.",
-            )
-    return given
-
-
-def _or(tensor: torch.Tensor | None, other: torch.Tensor, there: bool = True) -> torch.Tensor:
-    """A tensor, or in its place another one, which the kernel then does not touch: it takes no None."""
-    return other if tensor is None or not there else tensor
+            wanted = f"of shape ({given.shape[1]},), contiguous, for rows of that length"
+            refuse(name, f"expected {what} {wanted}; found the shape {tuple(each.shape)}, strides {each.stride()}.")
+    if residual is None:
+        return given, given
+    if residual.shape != x.shape or residual.dtype != x.dtype:
+        refuse(
+            name,
+            f"expected a residual of the shape and format of x, {tuple(x.shape)} in {x.dtype}; found "
+            f"{tuple(residual.shape)} in {residual.dtype}.",
+        )
+    return given, as_rows(name, residual, longest=LONGEST)
 
 
 @norm.register_fake
 def _(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, centred: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float, centred: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     rows = x.numel() // x.shape[-1] if x.shape[-1] else 0
-    float32 = torch.float32
-    return (
-        x.new_empty(x.shape), x.new_empty(rows if centred else 0, dtype=float32), x.new_empty(rows, dtype=float32),
-    )  # fmt: skip
+    mean, rstd = (x.new_empty(size, dtype=torch.float32) for size in (rows if centred else 0, rows))
+    return x.new_empty(x.shape), x.new_empty(0 if residual is None else x.shape), mean, rstd
 
 
 @norm_backward.register_fake
 def _(
-    dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, rstd: torch.Tensor, biased: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    dy: Tensor, dh: Tensor | None, x: Tensor, weight: Tensor, mean: Tensor, rstd: Tensor, biased: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     cols = x.shape[-1]
     return x.new_empty(x.shape), weight.new_empty(cols), weight.new_empty(cols if biased else 0)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
-    x, weight, bias, _, _ = inputs
-    _, mean, rstd = output
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    x, residual, weight, bias, _, _ = inputs
+    _, h, mean, rstd = output
     ctx.mark_non_differentiable(mean, rstd)
-    ctx.save_for_backward(x, weight, mean, rstd)
-    ctx.biased = bias is not None
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(x if residual is None else h, weight, mean, rstd)
+    ctx.fused, ctx.biased = residual is not None, bias is not None
 
 
-def _backward(ctx: Any, dy: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
-    dx, dw, db = norm_backward(dy, *ctx.saved_tensors, ctx.biased)
-    return dx, dw, db if ctx.biased else None, None, None
+def _backward(ctx: Any, dy: Tensor | None, dh: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+    if dy is None:  # the normalized rows were not used
+        return dh, dh, None, None, None, None
+    dx, dw, db = norm_backward(dy, dh if ctx.fused else None, *ctx.saved_tensors, ctx.biased)
+    return dx, dx if ctx.fused else None, dw, db if ctx.biased else None, None, None
 
 
 norm.register_autograd(_backward, setup_context=_keep)

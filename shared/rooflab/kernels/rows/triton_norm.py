@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """RMS norm and layer norm over rows, forward and backward, with the gradients of their parameters.
 
     layer norm:  y = (x - mean) rstd w + b         RMS norm:  y = x rstd w
@@ -6,10 +7,17 @@ with rstd = 1 / sqrt(variance + eps), or 1 / sqrt(mean of squares + eps). With n
 
     dx = rstd (g - n mean(n g) [- mean(g)]),       dw = sum over rows of dy n,       db = sum over rows of dy.
 
-Forward moves the least, s n read and s n written for n elements of s bytes; backward reads x and dy and writes dx. The
-sums over rows are its difficulty: atomic additions would come in another order each time, and so give other last bits.
-Here some programs stay on the chip and take rows in turn. Each adds up what it sees in registers and writes one partial
-sum for each column; a second, small kernel adds these up, always in the same order.
+Forward moves the least, s n read and s n written for n elements of s bytes; backward reads x and dy and writes dx.
+Layer norm needs the mean before the variance, two reductions that wait for each other. Of formats of 16 bits both come
+from one: with f the first number of the row, sum(x - f) and sum((x - f)^2), whose difference cannot cancel more than n
+times the roundoff of fp32, little beside that of the format.
+
+With a residual r, x is x + r, which is written too: the addition costs what it moves, and no pass of its own; backward
+the gradient of that sum is read and added.
+
+The sums over rows are the difficulty: atomic additions would come in another order each time, and so give other last
+bits. Here some programs stay on the chip and take rows in turn. Each adds up what it sees in registers and writes one
+partial sum for each column; a second, small kernel adds these up, always in the same order.
 
 >>> norm_kernel.__name__, norm_backward_kernel.__name__, add_partial_sums_kernel.__name__
 ('norm_kernel', 'norm_backward_kernel', 'add_partial_sums_kernel')
@@ -24,31 +32,53 @@ __all__ = ["add_partial_sums_kernel", "norm_backward_kernel", "norm_kernel"]
 
 
 @triton.jit
-def norm_kernel(  # type: ignore[no-untyped-def]
-    y, x, w, b, mean, rstd, rows, cols, x_step, eps,
-    CENTRED: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
-):  # fmt: skip
-    """Normalize rows of x, `x_step` elements apart; keep what the backward pass needs of each row."""
-    r = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-    c = tl.arange(0, COLS)[None, :]
-    inside = (r < rows) & (c < cols)
-    v = tl.load(x + r * x_step + c, mask=inside, other=0.0).to(tl.float32)
-    if CENTRED:
-        m = tl.sum(v, 1, keep_dims=True) / cols
-        tl.store(mean + r, m, mask=r < rows)
-        v = tl.where(c < cols, v - m, 0.0)  # what is outside of the row must not enter its variance
-    s = tl.rsqrt(tl.sum(v * v, 1, keep_dims=True) / cols + eps)
-    tl.store(rstd + r, s, mask=r < rows)
-    v *= s * tl.load(w + c, mask=c < cols, other=0.0).to(tl.float32)
-    if BIAS:
-        v += tl.load(b + c, mask=c < cols, other=0.0).to(tl.float32)
-    tl.store(y + r * cols + c, v, mask=inside)
+def add_pairs(a, b, c, d):
+    """Two sums at once: a reduction over threads takes its time however much is added up in it."""
+    return a + c, b + d
 
 
 @triton.jit
-def norm_backward_kernel(  # type: ignore[no-untyped-def]
-    dx, dw_parts, db_parts, dy, x, w, mean, rstd, rows, cols, dy_step, x_step,
-    CENTRED: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
+def norm_kernel(
+    y, h, x, r, w, b, mean, rstd, rows, cols, x_step, r_step, eps,
+    RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr, ONE_PASS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Normalize rows of x, `x_step` elements apart; keep what the backward pass needs of each row."""
+    i = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    c = tl.arange(0, COLS)[None, :]
+    inside = (i < rows) & (c < cols)
+    v = tl.load(x + i * x_step + c, mask=inside, other=0.0).to(tl.float32)
+    if RESIDUAL:
+        v += tl.load(r + i * r_step + c, mask=inside, other=0.0).to(tl.float32)
+        tl.store(h + i * cols + c, v, mask=inside)
+        v = v.to(h.dtype.element_ty).to(tl.float32)  # what is normalized is what is kept
+    if ONE_PASS:  # mean and variance by one reduction, of what the numbers are above the row's first
+        first = tl.load(x + i * x_step, mask=i < rows, other=0.0).to(tl.float32)
+        above = tl.where(c < cols, v - first, 0.0)
+        total, squares = tl.reduce((above, above * above), 1, add_pairs, keep_dims=True)
+        m = first + total / cols
+        variance = tl.maximum(squares - total * total / cols, 0.0) / cols
+        v = v - m
+    else:
+        if CENTRED:
+            m = tl.sum(v, 1, keep_dims=True) / cols
+            v = tl.where(c < cols, v - m, 0.0)  # what is outside of the row must not enter its variance
+        variance = tl.sum(v * v, 1, keep_dims=True) / cols
+    if CENTRED:
+        tl.store(mean + i, m, mask=i < rows)
+    s = tl.rsqrt(variance + eps)
+    tl.store(rstd + i, s, mask=i < rows)
+    v *= s * tl.load(w + c, mask=c < cols, other=0.0).to(tl.float32)
+    if BIAS:
+        v += tl.load(b + c, mask=c < cols, other=0.0).to(tl.float32)
+    tl.store(y + i * cols + c, v, mask=inside)
+
+
+@triton.jit
+def norm_backward_kernel(
+    dx, dw_parts, db_parts, dy, dh, x, w, mean, rstd, rows, cols, dy_step, dh_step, x_step,
+    RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """The gradient with regard to x, and each program's part of those with regard to w and b."""
     c = tl.arange(0, COLS)
@@ -72,7 +102,10 @@ def norm_backward_kernel(  # type: ignore[no-untyped-def]
         d = g - n * (tl.sum(n * g, 1, keep_dims=True) / cols)
         if CENTRED:
             d -= tl.sum(g, 1, keep_dims=True) / cols
-        tl.store(dx + r * cols + c[None, :], d * s, mask=inside)
+        d *= s
+        if RESIDUAL:  # what comes along the residual stream
+            d += tl.load(dh + r * dh_step + c[None, :], mask=inside, other=0.0).to(tl.float32)
+        tl.store(dx + r * cols + c[None, :], d, mask=inside)
     place = tl.program_id(0).to(tl.int64) * cols + c
     tl.store(dw_parts + place, dw, mask=known)
     if BIAS:
@@ -80,7 +113,7 @@ def norm_backward_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def add_partial_sums_kernel(out, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+def add_partial_sums_kernel(out, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr):
     """Add up [programs, cols] over the programs, always in the same order."""
     c = tl.program_id(0) * COLS + tl.arange(0, COLS)[None, :]
     total = tl.zeros([PARTS, COLS], tl.float32)

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Softmax over rows in one kernel, forward and backward: each element is read once and written once.
 
     y = exp(x - max(x)) / sum(exp(x - max(x)))        dx = y (dy - sum(y dy))
@@ -19,7 +20,7 @@ __all__ = ["softmax_backward_kernel", "softmax_kernel"]
 
 
 @triton.jit
-def softmax_kernel(y, x, rows, cols, x_step, ROWS: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+def softmax_kernel(y, x, rows, cols, x_step, ROWS: tl.constexpr, COLS: tl.constexpr):
     """Rows of x, `x_step` elements apart, to rows of y, `cols` apart; COLS is a power of two, at least `cols`."""
     r = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     c = tl.arange(0, COLS)[None, :]
@@ -30,7 +31,7 @@ def softmax_kernel(y, x, rows, cols, x_step, ROWS: tl.constexpr, COLS: tl.conste
 
 
 @triton.jit
-def softmax_backward_kernel(dx, y, dy, rows, cols, dy_step, ROWS: tl.constexpr, COLS: tl.constexpr):  # type: ignore[no-untyped-def]
+def softmax_backward_kernel(dx, y, dy, rows, cols, dy_step, ROWS: tl.constexpr, COLS: tl.constexpr):
     """The gradient from y and dy, `dy_step` elements a row apart, to dx; y and dx are `cols` apart."""
     r = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     c = tl.arange(0, COLS)[None, :]

@@ -1,0 +1,170 @@
+"""How near does a kernel come to its ceiling, and to its rivals, in one run?
+
+A case is one kernel at one size. Its candidates (ours, the rivals, and a ceiling of the same size, such as a copy) are
+timed in turn, by replaying graphs of many calls, since a launch costs as much as a short kernel. Inputs are rotated, so
+that no cache holds the last ones. JAX's calls cannot be recorded into the same graph: they are made in a compiled loop,
+round by round with the others, and two lengths of the loop are subtracted.
+
+>>> share({"copy": 1.0, "rooflab": 1.25, "eager": 2.0}, "copy")
+{'rooflab': 0.8, 'eager': 0.5}
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rooflab.clocks import Clock, GraphClock
+from rooflab.measurement import measure_all
+from rooflab.tolerances import tolerance
+
+__all__ = ["OURS", "Case", "JaxLoop", "run_case", "share"]
+
+OURS = "rooflab"
+_CACHES = 240e6  # bytes of inputs in rotation: several times the cache of any chip
+_FORMATS = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16"}
+
+
+@dataclass(frozen=True)
+class JaxLoop:
+    """A function of JAX whose result can be its next input.
+
+    Attributes:
+        step: of the state and of the other arrays; returns the next state.
+        state: the first one.
+        arrays: the others.
+    """
+
+    step: Callable[..., Any]
+    state: Any
+    arrays: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel at one size.
+
+    Attributes:
+        kernel: its name, as in the catalogue.
+        size: for tables, such as "16384 x 1024".
+        inputs: makes a set of tensors from a seed.
+        candidates: by name, each called with a set; "rooflab" is ours.
+        ceiling: the name of the candidate that does nothing but move as many bytes, or is the library to beat.
+        reference: what is right, of a set in fp32; None for codes, which tests compare one by one.
+        length: of the reductions, for the tolerance.
+        target: the share of the ceiling that ours should reach.
+        jax: makes loops of JAX's candidates, by name.
+    """
+
+    kernel: str
+    size: str
+    inputs: Callable[[int], tuple[Any, ...]]
+    candidates: Mapping[str, Callable[..., Any]]
+    ceiling: str
+    reference: Callable[..., Any] | None
+    length: int = 1
+    target: float = 0.95
+    jax: Mapping[str, Callable[[], JaxLoop]] = field(default_factory=dict)
+
+
+def run_case(
+    case: Case, *, rounds: int = 3, budget_s: float = 0.1, clock: Callable[[], Clock] = GraphClock, sets: int = 0
+) -> dict[str, float]:
+    """Time all candidates of a case in turn; returns their seconds per call, medians over the rounds.
+
+    Args:
+        case: what to time.
+        rounds: how many times all of them are measured.
+        budget_s: sampling time of each candidate in a round.
+        clock: makes the clock for torch's candidates.
+        sets: of inputs in rotation (default: as many as no cache holds).
+
+    Raises:
+        AssertionError: a result is wrong; the message names the candidate.
+    """
+    first = case.inputs(0)
+    bytes_of_set = sum(each.numel() * each.element_size() for each in first)
+    sets = sets or max(2, math.ceil(_CACHES / bytes_of_set))
+    inputs = [first, *(case.inputs(seed) for seed in range(1, sets))]
+    _verify(case, first)
+    calls = {name: _spread(fn) for name, fn in case.candidates.items()}
+    found: dict[str, list[float]] = {}
+    loops = {name: _Loop(made()) for name, made in case.jax.items()}
+    for _ in range(rounds):
+        measured = measure_all(calls, clock=clock(), inputs=inputs, budget_s=budget_s, settle=0.01)
+        for name, one in measured.items():
+            found.setdefault(name, []).append(one.median_s)
+        for name, loop in loops.items():
+            found.setdefault(name, []).append(loop.seconds())
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def share(seconds: Mapping[str, float], ceiling: str) -> dict[str, float]:
+    """Return which share of the ceiling's speed each of the others reaches, the fastest first."""
+    ratios = {name: seconds[ceiling] / taken for name, taken in seconds.items() if name != ceiling}
+    return dict(sorted(ratios.items(), key=lambda pair: -pair[1]))
+
+
+def _spread(fn: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
+    return lambda given: fn(*given)
+
+
+def _verify(case: Case, given: tuple[Any, ...]) -> None:
+    """Compare every candidate but a mere copy with the reference."""
+    if case.reference is None:
+        return
+    right = list(_tensors(case.reference(*[each.float() for each in given])))
+    for name, fn in case.candidates.items():
+        if name == case.ceiling and name in ("copy", "add", "traffic"):
+            continue
+        found = list(_tensors(fn(*given)))
+        for one, want in zip(found, right, strict=False):
+            size = float(want.abs().max())
+            allowed = tolerance(_FORMATS[str(one.dtype)], case.length, scale=size)
+            # A rival may round in between, which is no fault of its speed: twice the tolerance.
+            off = float((one.float() - want.float()).abs().max())
+            if not off <= 2 * (allowed.atol + allowed.rtol * size):
+                raise AssertionError(f"{case.kernel} {case.size}: the result of {name} is off by {off:g} of {size:g}")
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for each in value:
+            yield from _tensors(each)
+    elif value is not None:
+        yield value
+
+
+class _Loop:
+    """A compiled loop of two lengths, whose difference is free of launches and of waiting."""
+
+    _SHORT, _LONG = 10, 50
+
+    def __init__(self, loop: JaxLoop) -> None:
+        import jax
+
+        self.loop = loop
+
+        def turns(count: int) -> Callable[..., Any]:
+            return jax.jit(lambda state, *arrays: jax.lax.fori_loop(
+                0, count, lambda _, value: loop.step(value, *arrays), state
+            ))  # fmt: skip
+
+        self.runs = [turns(count) for count in (self._SHORT, self._LONG)]
+        self.seconds()  # compiles
+
+    def seconds(self) -> float:
+        """Of one turn."""
+        taken = []
+        for run in self.runs:
+            times = []
+            for _ in range(5):
+                begun = time.perf_counter()
+                run(self.loop.state, *self.loop.arrays).block_until_ready()
+                times.append(time.perf_counter() - begun)
+            taken.append(min(times))
+        return max(taken[1] - taken[0], 1e-9) / (self._LONG - self._SHORT)

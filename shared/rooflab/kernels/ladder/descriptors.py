@@ -1,0 +1,34 @@
+"""Descriptors of the matrices of a product, which the copy engine takes in place of addresses.
+
+>>> import torch
+>>> c, a, b = descriptors((torch.zeros(64, 64), torch.zeros(64, 32), torch.zeros(32, 64)), (32, 16))
+>>> c.block_shape, a.block_shape, b.block_shape
+([32, 32], [32, 16], [16, 32])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["descriptors"]
+
+
+def descriptors(matrices: tuple[Any, Any, Any], blocks: tuple[int, int]) -> list[Any]:
+    """Return descriptors of C, A and B.
+
+    Args:
+        matrices: c [M, N], a [M, K], b [K, N]; contiguous, rows begin at multiples of 16 bytes.
+        blocks: the side of a tile of C, and how deep a block of A and B is.
+
+    Raises:
+        ValueError: rows do not begin at multiples of 16 bytes.
+    """
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    for matrix in matrices:
+        if matrix.stride(0) * matrix.element_size() % 16:
+            raise ValueError(f"The copy engine takes rows that begin at multiples of 16 bytes; found {matrix.shape[1]} "
+                             f"elements of {matrix.element_size()} bytes in a row.")  # fmt: skip
+    tile, depth = blocks
+    shapes = ([tile, tile], [tile, depth], [depth, tile])
+    return [TensorDescriptor.from_tensor(matrix, shape) for matrix, shape in zip(matrices, shapes, strict=True)]

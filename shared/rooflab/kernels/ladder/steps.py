@@ -1,0 +1,97 @@
+"""From a first attempt to the roof: versions of a kernel, each with the one reason why it is faster than the last.
+
+Each step is a module of its own, with a kernel and a function that launches it, so that a reader goes from one to the
+next with a diff.
+
+>>> [step.name for step in LADDERS["softmax"]][:3]
+['naive', 'coalesced', 'online']
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from rooflab.kernels.launching import ready
+
+__all__ = ["LADDERS", "Step", "difference", "find_ladder"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One version of a kernel.
+
+    Attributes:
+        ladder: of which it is a step, such as "softmax".
+        number: 1 is the first.
+        name: what is new in it.
+        reason: why it is faster than the step before.
+    """
+
+    ladder: str
+    number: int
+    name: str
+    reason: str
+
+    def module(self) -> ModuleType:
+        """Return the step's module; Triton is loaded."""
+        ready()
+        return importlib.import_module(f"{__package__}.triton_{self.ladder}_{self.number}_{self.name}")
+
+    def function(self) -> Callable[..., Any]:
+        """Return the function that launches it, with the result first and then the inputs."""
+        found: Callable[..., Any] = getattr(self.module(), self.ladder)
+        return found
+
+
+def _ladder(kernel: str, **reasons: str) -> tuple[Step, ...]:
+    return tuple(Step(kernel, number, name, reason) for number, (name, reason) in enumerate(reasons.items(), 1))
+
+
+LADDERS = {
+    "softmax": _ladder(
+        "softmax",
+        naive="a row for each thread: of each sector of 32 bytes one number is used",
+        coalesced="threads in step read neighbouring numbers: whole sectors are used",
+        online="maximum and sum in one pass: a row is read twice, not three times",
+        registers="the row stays in registers: it is read once",
+        persistent="a program is started once, and takes rows in turn",
+        pipelined="the next rows are on their way while this one is computed",
+    ),
+    "matmul": _ladder(
+        "matmul",
+        naive="a number of C for each thread; threads in step read A a row apart",
+        coalesced="threads in step read neighbouring numbers of B, and share the one of A",
+        tiled="a block of A serves all columns of a tile, a block of B all rows; matrix units multiply",
+        pipelined="the copy engine brings the next blocks while this one is multiplied",
+        persistent="the start and the end of a tile are hidden behind another tile",
+    ),
+}
+
+
+def find_ladder(kernel: str) -> tuple[Step, ...]:
+    """Return the steps of a kernel.
+
+    Raises:
+        ValueError: it has none; the message names those that have.
+    """
+    if kernel not in LADDERS:
+        raise ValueError(f"There is no ladder of {kernel!r}; expected one of {', '.join(LADDERS)}.")
+    return LADDERS[kernel]
+
+
+def difference(one: Step, other: Step) -> str:
+    """Return what changes from one step's code to another's, as a unified diff; docstrings of modules are left out."""
+    old, new = (_code(step.module()).splitlines() for step in (one, other))
+    names = [f"{step.number} {step.name}" for step in (one, other)]
+    return "\n".join(difflib.unified_diff(old, new, names[0], names[1], lineterm="", n=2))
+
+
+def _code(module: ModuleType) -> str:
+    """From the kernel on."""
+    return inspect.getsource(module).partition("\n\n\n")[2]

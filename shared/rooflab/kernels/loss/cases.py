@@ -1,0 +1,59 @@
+"""Cross-entropy of a linear layer against eager and compiled torch and Liger: 8,192 tokens, GPT-2's vocabulary.
+
+>>> SIZES
+((8192, 50304, 768), (8192, 50304, 4096))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rooflab.kernels import rivals
+from rooflab.kernels.benchmark import Case
+
+__all__ = ["SIZES", "cases"]
+
+SIZES = ((8192, 50_304, 768), (8192, 50_304, 4096))
+
+
+def cases(sizes: tuple[tuple[int, int, int], ...] = SIZES, device: str = "cuda") -> Iterator[Case]:
+    """Yield the loss with both gradients at every size: tokens, words, width."""
+    for size in sizes:
+        yield _case(*size, device)
+
+
+def _case(tokens: int, words: int, d: int, device: str) -> Case:
+    import torch
+
+    from .torch_linear_cross_entropy import linear_cross_entropy
+
+    functional = torch.nn.functional
+
+    def made(seed: int) -> tuple[Any, ...]:
+        generator = torch.Generator(device=device).manual_seed(seed)
+        x, weight = (torch.randn(rows, d, generator=generator, device=device) for rows in (tokens, words))
+        target = torch.randint(words, (tokens,), generator=generator, device=device)
+        return x.bfloat16(), (weight * d**-0.5).bfloat16(), target
+
+    def eager(x: Any, weight: Any, target: Any) -> Any:
+        return functional.cross_entropy((x @ weight.t()).float(), target)
+
+    def with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(x: Any, weight: Any, target: Any) -> Any:
+            leaves = [each.detach().requires_grad_() for each in (x, weight)]
+            loss = function(*leaves, target.long())
+            return (loss.detach().to(x.dtype), *torch.autograd.grad(loss, leaves))
+
+        return run
+
+    candidates = {
+        "compiled": with_gradients(rivals.compiled(eager)),
+        "rooflab": with_gradients(linear_cross_entropy),
+        "eager": with_gradients(eager),
+    }
+    # The logits are rounded to 16 bits, so the loss is not better than they are: it is compared in their format.
+    return Case(
+        "linear_cross_entropy", f"{tokens} x {words} x {d}", made, candidates, "compiled", with_gradients(eager),
+        words, 1 / 1.05,
+    )  # fmt: skip

@@ -1,0 +1,29 @@
+"""How many tokens' logits are in memory at a time, and how is a row of them shared out among threads?
+
+>>> chunk_tokens(50_304, 768, 2), chunk_tokens(50_304, 4096, 2)
+(1024, 2048)
+"""
+
+from __future__ import annotations
+
+__all__ = ["chunk_tokens", "softmax_blocks"]
+
+_BYTES = 100 * 2**20  # of logits: three products of so many fill any GPU, and 300 MiB hold all there is at d = 768
+_ROWS = 128  # of a tile of a product: chunks are whole ones
+
+
+def chunk_tokens(words: int, d: int, itemsize: int) -> int:
+    """Return how many tokens' logits are in memory at a time: 100 MiB of them, or a quarter of what dW takes.
+
+    Args:
+        words: of the vocabulary.
+        d: width of the linear layer's input.
+        itemsize: bytes of a logit.
+    """
+    room = max(_BYTES, words * d) // (words * itemsize)
+    return max(1, room // _ROWS) * _ROWS
+
+
+def softmax_blocks(words: int) -> tuple[int, int, int]:
+    """Return block size, warps and stages of the softmax over rows of so many words."""
+    return (8192, 16, 2) if words > 4096 else (1024, 4, 2)

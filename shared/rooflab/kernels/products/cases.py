@@ -1,0 +1,91 @@
+"""Products of matrices against cuBLAS, at large sizes and at sizes that no tile divides.
+
+>>> [size for size in SIZES if 1000 in size]
+[(4096, 4096, 1000), (4096, 1000, 4096)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rooflab.kernels.benchmark import Case
+
+__all__ = ["FP8_SIZES", "SIZES", "cases"]
+
+# M, N and K; 1000 is no multiple of a tile, 14336 as in the layers of a language model.
+SIZES = (
+    (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (4096, 4096, 1000), (4096, 4096, 14336),
+    (4096, 1000, 4096), (4096, 14336, 4096),
+)  # fmt: skip
+FP8_SIZES = ((4096, 4096, 4096), (8192, 8192, 8192))
+
+
+def cases(
+    sizes: tuple[tuple[int, int, int], ...] = SIZES,
+    fp8_sizes: tuple[tuple[int, int, int], ...] = FP8_SIZES,
+    device: str = "cuda",
+) -> Iterator[Case]:
+    """Yield every product at every size (M, N, K)."""
+    for size in sizes:
+        yield _matmul(*size, device)
+    for size in fp8_sizes:
+        for kind in ("tensor", "row", "block"):
+            yield _scaled(*size, kind, device)
+
+
+def _normal(shape: tuple[int, ...], seed: int, device: str) -> Any:
+    import torch
+
+    generator = torch.Generator(device=device).manual_seed(seed)
+    return torch.randn(shape, generator=generator, device=device)
+
+
+def _matmul(m: int, n: int, k: int, device: str) -> Case:
+    import torch
+
+    from .torch_matmul import matmul
+
+    def made(seed: int) -> tuple[Any, ...]:
+        shapes = ((m, k), (k, n))
+        return tuple(_normal(each, 2 * seed + place, device).bfloat16() for place, each in enumerate(shapes))
+
+    candidates: dict[str, Callable[..., Any]] = {"cublas": torch.matmul, "rooflab": matmul}
+    return Case("matmul", f"{m} x {n} x {k}", made, candidates, "cublas", torch.matmul, k)
+
+
+def _scaled(m: int, n: int, k: int, kind: str, device: str) -> Case:
+    """One kind of scales; the rival for blocks, too, is the library's product with a scale for each row.
+
+    Both add up in fp32; the library's kernel for blocks needs a newer CUDA than many have.
+    """
+    import torch
+
+    from .torch_scaled_matmul import scaled_matmul
+
+    scales = {
+        "tensor": ((1, 1), (1, 1)),
+        "row": ((m, 1), (1, n)),
+        "block": ((-(-k // 128), m), (-(-k // 128), -(-n // 128))),
+    }[kind]
+
+    def made(seed: int) -> tuple[Any, ...]:
+        a, b = (_normal(shape, 4 * seed + place, device) for place, shape in enumerate(((m, k), (n, k))))
+        sa, sb = (_normal(shape, 4 * seed + 2 + place, device).abs() + 0.5 for place, shape in enumerate(scales))
+        fp8 = torch.float8_e4m3fn
+        return a.to(fp8), b.to(fp8).t(), sa.t() if kind == "block" else sa, sb
+
+    def right(a: Any, b: Any, sa: Any, sb: Any) -> Any:
+        if kind == "block":
+            sa = sa.repeat_interleave(128, 1)[:, :k]
+            sb = sb.repeat_interleave(128, 0)[:k].repeat_interleave(128, 1)[:, :n]
+            return (a * sa) @ (b * sb)
+        return (a @ b) * sa * sb
+
+    def library(a: Any, b: Any, sa: Any, sb: Any) -> Any:
+        if kind == "block":
+            sa, sb = a.new_ones(m, 1, dtype=torch.float32), b.new_ones(1, n, dtype=torch.float32)
+        return torch._scaled_mm(a, b, sa, sb, out_dtype=torch.bfloat16)
+
+    candidates: dict[str, Callable[..., Any]] = {"scaled_mm": library, "rooflab": scaled_matmul}
+    return Case(f"scaled_matmul_{kind}", f"{m} x {n} x {k}", made, candidates, "scaled_mm", right, k, 0.9)

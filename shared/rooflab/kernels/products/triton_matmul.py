@@ -1,0 +1,127 @@
+"""A product of matrices, C = A B, at the rate of the matrix units.
+
+    c[m, n] = sum over k of a[m, k] b[k, n]         A [M, K], B [K, N]; each may be stored transposed
+
+FLOPs: 2 M N K. Bytes: s (M K + K N) read and s M N written, if the second-level cache keeps what tiles share.
+
+The one idea: nothing but products ever takes time. A program works through many tiles of C, and the two loops (over its
+tiles, and over K within a tile) are fused into one, so that the copy engine brings the first blocks of the next tile
+while this one is being stored. The copy engine also takes the finished tile away, in parts: a small buffer for a part
+of C leaves room for one more stage of A and B. What remains is the time in which sums become C in shared memory: with
+short sums (K = 1000) it counts, and two smaller programs on a multiprocessor take turns in it.
+
+Neighbouring tiles of C need the same rows of A and columns of B. Tiles are therefore taken in groups of some rows of
+tiles, column by column, so that those in work at one time form a block that is nearly square:
+
+>>> [[place(tile, 4, 3, 2) for tile in four] for four in ((0, 1, 2, 3), (4, 5, 6, 7))]
+[[(0, 0), (1, 0), (0, 1), (1, 1)], [(0, 2), (1, 2), (2, 0), (3, 0)]]
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+__all__ = ["add_splits_kernel", "matmul_kernel", "place", "place_of", "store_parts"]
+
+
+def place(tile: int, rows: int, cols: int, group: int) -> tuple[int, int]:
+    """Return row and column of a tile of C in the order of work, as the kernels compute it.
+
+    Args:
+        tile: its number.
+        rows: of tiles that C has.
+        cols: the same, columns.
+        group: rows of tiles that are taken together.
+    """
+    first = tile // (group * cols) * group
+    height = min(rows - first, group)
+    within = tile % (group * cols)
+    return first + within % height, within // height
+
+
+@triton.jit
+def place_of(tile, rows, cols, GROUP: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Row and column of a tile of C (see `place`)."""
+    first = tile // (GROUP * cols) * GROUP
+    height = tl.minimum(rows - first, GROUP)
+    within = tile % (GROUP * cols)
+    return first + within % height, within // height
+
+
+@triton.jit
+def store_parts(c, m, n, acc, PARTS: tl.constexpr, ADD: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Store a tile of sums in parts of its columns, or add it to what is there."""
+    if PARTS == 1:
+        if ADD == "engine":
+            # The copy engine adds, in the cache. No other program adds to these elements: there is only one order.
+            c.atomic_add([m, n], acc.to(c.dtype))
+        else:
+            c.store([m, n], ((c.load([m, n]).to(tl.float32) + acc) if ADD == "program" else acc).to(c.dtype))
+    else:
+        HALF: tl.constexpr = acc.shape[1] // 2
+        left, right = acc.reshape((acc.shape[0], 2, HALF)).permute((0, 2, 1)).split()
+        store_parts(c, m, n, left, PARTS // 2, ADD)
+        store_parts(c, m, n + HALF, right, PARTS // 2, ADD)
+
+
+@triton.jit
+def described(x, rows, cols, step, TILE_ROWS: tl.constexpr, TILE_COLS: tl.constexpr, TRANSPOSED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """A descriptor, made on the device, of a matrix of rows and columns that may be stored transposed."""
+    if TRANSPOSED:
+        made = tl.make_tensor_descriptor(x, (cols, rows), (step, 1), (TILE_COLS, TILE_ROWS))
+    else:
+        made = tl.make_tensor_descriptor(x, (rows, cols), (step, 1), (TILE_ROWS, TILE_COLS))
+    return made
+
+
+@triton.jit
+def matmul_kernel(  # type: ignore[no-untyped-def]
+    c, a, b, M, N, K, c_step, a_step, b_step,
+    TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
+    SPLITS: tl.constexpr, A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr, ADD: tl.constexpr,
+    PRECISION: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """C = A B, or with ADD C += A B; copies end at the edges of a matrix, and fill up with zeros beyond them.
+
+    c, a and b are descriptors; with SPECIALIZE they are pointers: one warp then issues the copies and two groups of
+    four warps multiply, each half of a tile, and Triton can only halve descriptors that the kernel makes itself.
+    With SPLITS, K is cut into as many ranges, and C has as many slabs of whole rows of tiles, one for each range.
+    """
+    rows, cols = tl.cdiv(M, TILE_M), tl.cdiv(N, TILE_N)
+    steps = tl.cdiv(tl.cdiv(K, TILE_K), SPLITS)
+    if SPECIALIZE:
+        c = described(c, M if SPLITS == 1 else SPLITS * rows * TILE_M, N, c_step, TILE_M, TILE_N, False)
+        a = described(a, M, K, a_step, TILE_M, TILE_K, A_TRANSPOSED)
+        b = described(b, K, N, b_step, TILE_K, TILE_N, B_TRANSPOSED)
+    for job in tl.range(
+        tl.program_id(0), rows * cols * SPLITS, tl.num_programs(0), flatten=not SPECIALIZE, warp_specialize=SPECIALIZE
+    ):
+        split = job // (rows * cols)
+        row, col = place_of(job % (rows * cols), rows, cols, GROUP)
+        m, n = row * TILE_M, col * TILE_N
+        acc = tl.zeros((TILE_M, TILE_N), tl.float32)
+        # As many steps for each job, past the end of K too, where all is zero: the fused loop then has no branches.
+        for step in tl.range(steps, num_stages=STAGES):
+            k = (split * steps + step) * TILE_K
+            x = a.load([k, m]).T if A_TRANSPOSED else a.load([m, k])
+            y = b.load([n, k]).T if B_TRANSPOSED else b.load([k, n])
+            acc = tl.dot(x, y, acc, input_precision=PRECISION)
+        store_parts(c, split * rows * TILE_M + m, n, acc, PARTS, ADD)
+
+
+@triton.jit
+def add_splits_kernel(  # type: ignore[no-untyped-def]
+    c, parts, N, c_step, step, slab, SPLITS: tl.constexpr, ADD: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Add up the slabs that the ranges of K have left, always in one order."""
+    row = tl.program_id(0).to(tl.int64)
+    col = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = col < N
+    to = c + row * c_step + col
+    total = tl.load(to, mask=inside, other=0.0).to(tl.float32) if ADD else tl.zeros((BLOCK,), tl.float32)
+    at = row * step + col
+    for _ in tl.static_range(SPLITS):
+        total += tl.load(parts + at, mask=inside, other=0.0)
+        at += slab
+    tl.store(to, total.to(c.dtype.element_ty), mask=inside)

@@ -1,0 +1,69 @@
+"""Quantization as functions of tensors.
+
+>>> import torch
+>>> codes, scales = quantize_fp8(torch.tensor([[448.0, 1.0]]))
+>>> codes.float().tolist(), scales.tolist()
+([[448.0, 1.0]], [1.0])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..launching import ready
+
+__all__ = ["quantize_fp8", "quantize_mx", "quantize_nvfp4"]
+
+
+def quantize_fp8(x: Any, scale: Any = None) -> tuple[Any, Any]:
+    """Return numbers in e4m3 (8 bits) and the scales by which they are to be multiplied.
+
+    Args:
+        x: of shape [..., n], float32, bfloat16 or float16; without a scale, n is at most 65,536.
+        scale: one number in float32 for the whole tensor, as a tensor on the same device; default: one for each row is
+            found, with which the row's largest magnitude becomes 448 (of a row of zeros, 1).
+
+    Returns:
+        codes of the shape of x in float8_e4m3fn, and scales of shape [...] in float32, or `scale`. What is too large
+        becomes 448, NaN stays NaN; a row with an infinity has an infinite scale, and nothing else in it is left.
+    """
+    ready()
+    from .torch_quantize import quantize_fp8 as function
+
+    return function(x, scale)
+
+
+def quantize_mx(x: Any, form: str = "mxfp8") -> tuple[Any, Any]:
+    """Return numbers in 8 or 4 bits, and a power of two for each 32 of them.
+
+    Args:
+        x: of shape [..., n], float32, bfloat16 or float16; 32 divides n.
+        form: "mxfp8" (e4m3) or "mxfp4" (e2m1).
+
+    Returns:
+        codes of shape [..., n] in float8_e4m3fn, or two in a byte, [..., n / 2] in uint8; and scales of shape
+        [..., n / 32] in float8_e8m0fnu. A block with NaN or an infinity in it has the scale NaN.
+        Source: OCP Microscaling Formats specification 1.0, 2023.
+    """
+    ready()
+    from .torch_quantize import quantize_mx as function
+
+    return function(x, form)
+
+
+def quantize_nvfp4(x: Any, tensor_scale: Any) -> tuple[Any, Any]:
+    """Return numbers in 4 bits, and a scale of 8 bits for each 16 of them.
+
+    Args:
+        x: of shape [..., n], float32, bfloat16 or float16; 16 divides n.
+        tensor_scale: one number in float32, as a tensor: the largest magnitude / (448 * 6) lets every block's scale
+            fit into e4m3.
+
+    Returns:
+        codes, two in a byte, of shape [..., n / 2] in uint8, and scales of shape [..., n / 16] in float8_e4m3fn, in
+        units of `tensor_scale`. There is no code for NaN: it becomes 6 times the block's scale.
+    """
+    ready()
+    from .torch_quantize import quantize_nvfp4 as function
+
+    return function(x, tensor_scale)

@@ -1,0 +1,44 @@
+"""The same work by others: torch's own kernels, its compiler, JAX, and Liger where it is installed.
+
+>>> liger("no_such_module") is None
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["compiled", "has_jax_gpu", "jax_array", "liger"]
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function compiled by torch for the very shapes that it gets; as it is where there is no GPU."""
+    import torch
+
+    return torch.compile(function, dynamic=False) if torch.cuda.is_available() else function
+
+
+def liger(module: str) -> Any:
+    """Return a module of Liger's kernels, such as "rms_norm", or None where Liger is not installed."""
+    try:
+        return importlib.import_module(f"liger_kernel.ops.{module}")
+    except ImportError:
+        return None
+
+
+def has_jax_gpu() -> bool:
+    """Whether JAX is installed and computes on a GPU."""
+    try:
+        import jax
+    except ImportError:
+        return False
+    return jax.default_backend() == "gpu"
+
+
+def jax_array(tensor: Any) -> Any:
+    """Return a copy of a torch tensor as an array of JAX, on the same device."""
+    import jax
+
+    return jax.dlpack.from_dlpack(tensor.detach().contiguous().clone())
