@@ -11,8 +11,8 @@ jax = pytest.importorskip("jax", reason="needs JAX")
 
 import jax.numpy as jnp  # noqa: E402
 
-from rooflab.answers import tolerance  # noqa: E402
 from rooflab.kernels import pallas_launching  # noqa: E402
+from rooflab.tolerances import tolerance  # noqa: E402
 
 SHORT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 double = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64

@@ -1,7 +1,7 @@
 """How are the rows of a matrix shared out among the programs of a Pallas kernel?
 
 >>> block_of("gpu", "softmax", 100, 1000)
-((1, 1024), {'num_warps': 2})
+((4, 1024), {'num_warps': 8})
 >>> block_of("tpu", "softmax", 100, 1000)
 ((104, 1000), {})
 """
