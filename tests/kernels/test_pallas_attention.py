@@ -145,7 +145,7 @@ def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
 
     q, k, v = inputs(1, 2, 1, 256, 384, 64, "bfloat16")
     if not pallas_attention_hopper.fits(q, k, causal):
-        pytest.skip("needs absl-py, and JAX 0.9 or newer")
+        pytest.skip("needs JAX 0.11, or absl-py with an older one")
     params = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.params", reason="needs JAX's GPU interpreter")
     monkeypatch.setattr(pallas_attention_hopper, "_weigh", weigh)
     try:

@@ -108,7 +108,7 @@ def test_only_whole_tiles_go_to_hopper():
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=str)
 def test_the_kernel_for_hopper_interpreted(turned, monkeypatch):
     if not pallas_matmul_hopper.fits(256, 512, 512, jnp.bfloat16):
-        pytest.skip("needs absl-py, and JAX 0.9 or newer")
+        pytest.skip("needs JAX 0.11, or absl-py with an older one")
     params = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.params", reason="needs JAX's GPU interpreter")
     monkeypatch.setattr(pallas_matmul_hopper, "processors", lambda: 2)
     m, n, k = 256, 512, 320

@@ -23,7 +23,10 @@ import jax.numpy as jnp
 
 from .tuning import known_choices, nearest
 
-__all__ = ["KINDS", "array", "choice_of", "hopper", "load", "on_each", "parameters", "processors", "quotient", "store"]
+__all__ = [
+    "KINDS", "array", "choice_of", "flipped", "hopper", "load", "on_each", "parameters", "processors", "quotient",
+    "store",
+]  # fmt: skip
 
 KINDS = ("cpu", "gpu", "tpu")
 _PROCESSORS = 132  # of an H200: for what is lowered where no GPU is
@@ -83,6 +86,15 @@ def store(kind: str, ref: Any, inside: Any, value: Any) -> None:
         triton.store(ref, jnp.broadcast_to(value, inside.shape), mask=inside)
     else:
         ref[...] = jnp.broadcast_to(value, ref.shape)  # what is outside is cut off
+
+
+def flipped(ref: Any) -> Any:
+    """Return a matrix in shared memory with rows and columns exchanged, for the matrix units of a Hopper."""
+    if hasattr(ref, "transpose"):
+        return ref.transpose((1, 0))
+    from jax.experimental.pallas import mosaic_gpu
+
+    return mosaic_gpu.transpose_ref(ref, (1, 0))  # before JAX 0.12
 
 
 def quotient(a: Any, b: int) -> Any:

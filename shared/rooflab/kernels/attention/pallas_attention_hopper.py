@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from ..pallas_launching import array, quotient
+from ..pallas_launching import array, flipped, quotient
 
 __all__ = ["attention_on_hopper", "fits"]
 
@@ -37,7 +37,7 @@ def fits(q: Any, k: Any, causal: bool) -> bool:
         return False
     try:
         return "out_type" in inspect.signature(_mosaic().kernel).parameters
-    except ImportError:  # it needs absl-py, which JAX does not bring along
+    except ImportError:  # before JAX 0.11 it needs absl-py, which JAX does not bring along
         return False
 
 
@@ -85,7 +85,7 @@ def _some_queries(q: Any, k: Any, v: Any, o: Any, lse: Any, *, shared: int, caus
             largest, total, weighed = carry
 
             def multiply(scores: Any) -> Any:
-                mosaic.wgmma(scores, mine, mosaic.transpose_ref(keys_here, (1, 0)))
+                mosaic.wgmma(scores, mine, flipped(keys_here))
                 return scores[...]
 
             scores = pl.run_scoped(multiply, mosaic.ACC((_ROWS, _COLS), jnp.float32)) * base_2

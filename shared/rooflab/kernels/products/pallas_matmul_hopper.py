@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from ..pallas_launching import array, processors
+from ..pallas_launching import array, flipped, processors
 from .pallas_matmul import tile_of
 
 __all__ = ["fits", "matmul_on_hopper"]
@@ -38,7 +38,7 @@ def fits(m: int, n: int, k: int, dtype: Any) -> bool:
         return False
     try:
         return "out_type" in inspect.signature(_mosaic().kernel).parameters
-    except ImportError:  # it needs absl-py, which JAX does not bring along
+    except ImportError:  # before JAX 0.11 it needs absl-py, which JAX does not bring along
         return False
 
 
@@ -70,8 +70,8 @@ def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -
     half = pl.ds(group * _WIDE, _WIDE)
 
     def multiply(_: Any, a_block: Any, b_block: Any, total: Any) -> Any:
-        left = mosaic.transpose_ref(a_block, (1, 0)) if turned[0] else a_block
-        right = mosaic.transpose_ref(b_block.at[half], (1, 0)) if turned[1] else b_block.at[:, half]
+        left = flipped(a_block) if turned[0] else a_block
+        right = flipped(b_block.at[half]) if turned[1] else b_block.at[:, half]
         mosaic.wgmma(total, left, right)
         mosaic.wgmma_wait(1)  # all but this one are done: their blocks may be overwritten
         return total
