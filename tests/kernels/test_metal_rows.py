@@ -1,5 +1,10 @@
 """The Metal kernels over rows, compiled as C++ and run thread by thread: no Apple GPU has been here."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from .agreement import DEVICE, SHORT, agree, near, random, torch
@@ -133,3 +138,35 @@ def test_a_missing_barrier_would_be_seen(built):
             Library(broken, built, backwards=backwards).softmax(y, x, 1000, 1000, threads=[128, 2], group_size=[128, 1])
             found.append(torch.allclose(y, right, atol=1e-6))
         assert not all(found), f"barrier {missing}"
+
+
+CODE = """
+import importlib.abc, importlib.util, sys
+
+class Block(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "triton":
+            raise ModuleNotFoundError("No module named 'triton'", name="triton")
+
+sys.meta_path.insert(0, Block())
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "triton" else real(name, *rest)
+import torch
+torch.backends.mps.is_available = lambda: True
+from rooflab import kernels
+from rooflab.kernels import api
+try:
+    kernels.softmax(torch.zeros(1, 2))
+except ImportError as error:
+    print(error)
+print(*sorted(api._torch))
+"""
+
+
+def test_on_a_mac_without_triton_the_kernels_in_metal_are_there():
+    env = {**os.environ, "PYTHONPATH": str(Path(kernels.__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == [
+        'This needs the package triton: pip install "rooflab[triton]"',
+        "add_layer_norm add_rms_norm layer_norm rms_norm softmax",
+    ], done.stderr
