@@ -6,7 +6,7 @@ import pytest
 
 from rooflab import costs
 from rooflab.counters import count
-from rooflab.kernels.attention.torch_attention import (
+from rooflab.kernels.attend.torch_attention import (
     attention,
     attention_backward,
     attention_with_lse,

@@ -20,10 +20,10 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
-from rooflab.kernels.attention import blocks
-from rooflab.kernels.attention import triton_attention as forward, triton_attention_backward as backward
-from rooflab.kernels.attention import triton_attention_hopper as hopper, triton_backward_hopper as hopper_backward
-from rooflab.kernels.attention.triton_queries_hopper import queries_backward_hopper_kernel as hopper_queries
+from rooflab.kernels.attend import blocks
+from rooflab.kernels.attend import triton_attention as forward, triton_attention_backward as backward
+from rooflab.kernels.attend import triton_attention_hopper as hopper, triton_backward_hopper as hopper_backward
+from rooflab.kernels.attend.triton_queries_hopper import queries_backward_hopper_kernel as hopper_queries
 from rooflab.kernels.compiled import _tool
 
 def descriptor(rows, width, gluon):

@@ -6,8 +6,8 @@ import pytest
 
 from rooflab import costs
 from rooflab.counters import count
-from rooflab.kernels.attention.blocks import key_splits
-from rooflab.kernels.attention.torch_decode import attention_decode, decode
+from rooflab.kernels.attend.blocks import key_splits
+from rooflab.kernels.attend.torch_decode import attention_decode, decode
 
 from .agreement import DEVICE, SHORT, near, random, torch
 from .test_attention import inputs, reference

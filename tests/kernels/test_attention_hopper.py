@@ -7,9 +7,9 @@ from rooflab.tolerances import tolerance
 
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
-from rooflab.kernels.attention import triton_attention_hopper as hopper
-from rooflab.kernels.attention import triton_backward_hopper as backward
-from rooflab.kernels.attention import triton_queries_hopper as backward_queries
+from rooflab.kernels.attend import triton_attention_hopper as hopper
+from rooflab.kernels.attend import triton_backward_hopper as backward
+from rooflab.kernels.attend import triton_queries_hopper as backward_queries
 
 from . import gluon_threads as threads
 

@@ -7,7 +7,7 @@ import pytest
 from rooflab import kernel_bench
 from rooflab.clocks import HostClock
 from rooflab.kernels import benchmark
-from rooflab.kernels.attention.cases import cases as attention
+from rooflab.kernels.attend.cases import cases as attention
 from rooflab.kernels.benchmark import Case, run_case, share
 from rooflab.kernels.pointwise.cases import cases as pointwise
 from rooflab.kernels.quantize.cases import cases as quantize

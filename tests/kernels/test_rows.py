@@ -257,7 +257,7 @@ def test_the_gradient_has_no_fault(name):
         (lambda: kernels.softmax(torch.zeros(2, 3, dtype=torch.int64)), TypeError, "x is int64: convert it first"),
         (lambda: kernels.softmax(torch.zeros(2, 3, dtype=torch.float64)), TypeError, "x is float64"),
         (lambda: kernels.softmax(torch.tensor(1.0)), ValueError, r"give it one with x\[None\]"),
-        (lambda: kernels.softmax([1.0, 2.0]), TypeError, "softmax takes a tensor of PyTorch; found a list"),
+        (lambda: kernels.softmax([1.0, 2.0]), TypeError, "takes a tensor of PyTorch or an array of JAX; found a list"),
         (lambda: kernels.softmax(torch.zeros(1, 70_000)), ValueError, "at most 65,536 elements; found 70,000"),
         (lambda: kernels.rms_norm(torch.zeros(2, 3), torch.zeros(4)), ValueError, r"weight of shape \(3,\)"),
         (lambda: kernels.rms_norm(torch.zeros(2, 3), torch.zeros(6)[::2]), ValueError, "contiguous"),

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
         softmax,
         swiglu,
     )
+    from .attend.api import attention, attention_decode
     from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4
 
 __all__ = [
-    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "linear_cross_entropy", "matmul", "quantize_fp8",
-    "quantize_mx", "quantize_nvfp4", "rms_norm", "scaled_matmul", "softmax", "swiglu",
+    "add_layer_norm", "add_rms_norm", "attention", "attention_decode", "gelu", "layer_norm", "linear_cross_entropy",
+    "matmul", "quantize_fp8", "quantize_mx", "quantize_nvfp4", "rms_norm", "scaled_matmul", "softmax", "swiglu",
 ]  # fmt: skip
 
+_ELSEWHERE = {"attention": "attend", "quantize": "quantize"}  # the families whose functions have their own module
 
 prefer_interpreter()
 
@@ -48,4 +50,5 @@ def __getattr__(name: str) -> Any:
     from . import api
 
     api.load()
-    return getattr(api if hasattr(api, name) else import_module(f"{__name__}.quantize.api"), name)
+    family = _ELSEWHERE.get(name.partition("_")[0])
+    return getattr(import_module(f"{__name__}.{family}.api") if family else api, name)

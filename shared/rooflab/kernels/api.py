@@ -7,16 +7,21 @@ tensor([[1., 1., 1., 1.]])
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from .launching import ready
+from rooflab.extras import MissingExtra
+
+from .demands import framework
+from .launching import need_triton, ready
 
 __all__ = [
-    "add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "linear_cross_entropy", "load", "matmul", "rms_norm",
-    "scaled_matmul", "softmax", "swiglu",
+    "add_layer_norm", "add_rms_norm", "function_for", "gelu", "layer_norm", "linear_cross_entropy", "load", "matmul",
+    "rms_norm", "scaled_matmul", "softmax", "swiglu",
 ]  # fmt: skip
 
 # Where the functions of each framework are. They are looked up in plain dicts, which torch.compile can follow.
@@ -31,8 +36,18 @@ _MODULES = {
     "matmul": "products.torch_matmul",
     "scaled_matmul": "products.torch_scaled_matmul",
     "linear_cross_entropy": "loss.torch_linear_cross_entropy",
+    "attention": "attend.torch_attention",
+    "attention_decode": "attend.torch_decode",
+}
+_JAX_MODULES = {
+    "softmax": "rows.pallas_softmax",
+    "rms_norm": "rows.pallas_norm",
+    "layer_norm": "rows.pallas_norm",
+    "matmul": "products.pallas_matmul",
+    "attention": "attend.pallas_attention",
 }
 _torch: dict[str, Callable[..., Any]] = {}
+_jax: dict[str, Callable[..., Any]] = {}
 _tensors: tuple[type, ...] = ()
 
 
@@ -46,7 +61,7 @@ def softmax(x: Any) -> Any:
         the same shape and format. As in torch, a row with NaN or plus infinity in it, or nothing but minus infinity, is
         NaN.
     """
-    return _of(x, "softmax")(x)
+    return function_for(x, "softmax")(x)
 
 
 def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
@@ -60,7 +75,7 @@ def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
     Returns:
         the shape and format of `x`. Source: Zhang and Sennrich 2019.
     """
-    return _of(x, "rms_norm")(x, weight, eps)
+    return function_for(x, "rms_norm")(x, weight, eps)
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
@@ -75,7 +90,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
     Returns:
         the shape and format of `x`. Source: Ba et al. 2016.
     """
-    return _of(x, "layer_norm")(x, weight, bias, eps)
+    return function_for(x, "layer_norm")(x, weight, bias, eps)
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, Any]:
@@ -90,7 +105,7 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple
     Returns:
         the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
     """
-    return _of(x, "add_rms_norm")(x, residual, weight, eps)
+    return function_for(x, "add_rms_norm")(x, residual, weight, eps)
 
 
 def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> tuple[Any, Any]:
@@ -106,7 +121,7 @@ def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1
     Returns:
         the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
     """
-    return _of(x, "add_layer_norm")(x, residual, weight, bias, eps)
+    return function_for(x, "add_layer_norm")(x, residual, weight, bias, eps)
 
 
 def gelu(x: Any, form: str = "erf") -> Any:
@@ -119,7 +134,7 @@ def gelu(x: Any, form: str = "erf") -> Any:
     Returns:
         the same shape and format. Source: Hendrycks and Gimpel 2016.
     """
-    return _of(x, "gelu")(x, form)
+    return function_for(x, "gelu")(x, form)
 
 
 def swiglu(gate: Any, up: Any) -> Any:
@@ -132,7 +147,7 @@ def swiglu(gate: Any, up: Any) -> Any:
     Returns:
         the shape and format of `gate`. Source: Shazeer 2020.
     """
-    return _of(gate, "swiglu")(gate, up)
+    return function_for(gate, "swiglu")(gate, up)
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -146,7 +161,7 @@ def matmul(a: Any, b: Any) -> Any:
     Returns:
         of shape [..., M, N], contiguous; under autocast in its format.
     """
-    return _of(a, "matmul")(a, b)
+    return function_for(a, "matmul")(a, b)
 
 
 def scaled_matmul(a: Any, b: Any, a_scale: Any, b_scale: Any, *, dtype: Any = None, exact: bool = True) -> Any:
@@ -164,7 +179,7 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any, b_scale: Any, *, dtype: Any = No
     Returns:
         of shape [M, N]. Source: DeepSeek-AI 2024, section 3.3.
     """
-    return _of(a, "scaled_matmul")(a, b, a_scale, b_scale, dtype=dtype, exact=exact)
+    return function_for(a, "scaled_matmul")(a, b, a_scale, b_scale, dtype=dtype, exact=exact)
 
 
 def linear_cross_entropy(x: Any, weight: Any, target: Any, ignore_index: int = -100, reduction: str = "mean") -> Any:
@@ -180,28 +195,55 @@ def linear_cross_entropy(x: Any, weight: Any, target: Any, ignore_index: int = -
     Returns:
         a float32 number. Logits are rounded to the format of x, as a linear layer's are; all else is in fp32.
     """
-    return _of(x, "linear_cross_entropy")(x, weight, target, ignore_index, reduction)
+    return function_for(x, "linear_cross_entropy")(x, weight, target, ignore_index, reduction)
 
 
 def load() -> None:
-    """Load the kernels of the frameworks that this process uses.
+    """Load the kernels of PyTorch, if this process uses it and its kernels can run; those of JAX wait for an array.
 
-    Raises:
-        MissingExtra: Triton is not installed.
+    Nothing is said here of what is missing: perhaps the other framework is the one that is used.
     """
+    if "torch" in sys.modules:
+        with contextlib.suppress(MissingExtra):
+            _load_torch()
+
+
+def _load_torch() -> None:
     global _tensors
-    if not _torch and (torch := sys.modules.get("torch")) is not None:
+    if not _torch:
+        import torch
+
         ready()
+        # Without Triton those for Apple's GPUs can be had, and no other.
+        missing = [] if importlib.util.find_spec("triton") else [ModuleNotFoundError]
         for name, module in _MODULES.items():
-            _torch[name] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+            with contextlib.suppress(*missing):
+                _torch[name] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
         _tensors = (torch.Tensor,)
 
 
-def _of(x: Any, name: str) -> Callable[..., Any]:
-    """The kernel's function for the framework of an array."""
-    if isinstance(x, _tensors):
+def function_for(x: Any, name: str) -> Callable[..., Any]:
+    """Return the kernel's function for the framework of an array.
+
+    Raises:
+        TypeError: it is of neither framework, or there is no such kernel for its framework.
+    """
+    if isinstance(x, _tensors) and name in _torch:
         return _torch[name]
-    if not _torch and "torch" in sys.modules:
-        load()
-        return _of(x, name)
-    raise TypeError(f"{name} takes a tensor of PyTorch; found a {type(x).__name__}.")
+    return _elsewhere(x, name)
+
+
+def _elsewhere(x: Any, name: str) -> Callable[..., Any]:
+    """The kernel's function for an array of JAX, or for the first tensor of PyTorch."""
+    found = framework(x)
+    if found == "torch":
+        _load_torch()
+        if name not in _torch:
+            need_triton()
+        return _torch[name]
+    if found != "jax" or name not in _JAX_MODULES:
+        both = "a tensor of PyTorch" + (" or an array of JAX" if name in _JAX_MODULES else "")
+        raise TypeError(f"{name} takes {both}; found a {type(x).__name__}.")
+    if name not in _jax:
+        _jax[name] = getattr(importlib.import_module(f"{__package__}.{_JAX_MODULES[name]}"), name)
+    return _jax[name]

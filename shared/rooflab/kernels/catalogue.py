@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "every_build", "every_case", "find_build"]
 
-FAMILIES = ("rows", "pointwise", "quantize", "attention", "products", "loss")
+FAMILIES = ("rows", "pointwise", "quantize", "attend", "products", "loss")
 
 
 def every_build() -> dict[str, Build]:

@@ -9,11 +9,13 @@ TypeError: softmax takes tensors of float32, bfloat16 or float16; x is int64: co
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-__all__ = ["as_rows", "floats", "refuse", "together"]
+__all__ = ["as_rows", "floats", "framework", "refuse", "together"]
 
 _FLOATS = ("float32", "bfloat16", "float16")
+_ARRAYS = {"torch": "Tensor", "jax": "Array"}
 
 
 def refuse(kernel: str, what: str) -> None:
@@ -21,18 +23,21 @@ def refuse(kernel: str, what: str) -> None:
     raise ValueError(f"{kernel}: {what}")
 
 
-def floats(kernel: str, **tensors: Any) -> None:
-    """Check that tensors are of a format in which the kernels compute.
+def floats(kernel: str, **arrays: Any) -> None:
+    """Check that tensors of PyTorch, or arrays of JAX, are of a format in which the kernels compute.
 
     Raises:
-        TypeError: one is of another format, or is no tensor.
+        TypeError: one is of another format, or is neither, or they are of both.
     """
-    import torch
-
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{kernel} takes tensors; {name} is a {type(tensor).__name__}.")
-        found = str(tensor.dtype).removeprefix("torch.")
+    frameworks = {name: framework(each) for name, each in arrays.items()}
+    first = next(iter(frameworks.values()))
+    for name, each in arrays.items():
+        if not frameworks[name]:
+            raise TypeError(f"{kernel} takes tensors; {name} is a {type(each).__name__}.")
+        if frameworks[name] != first:
+            told = ", ".join(f"{one} of {where}" for one, where in frameworks.items())
+            raise TypeError(f"{kernel} got arrays of two frameworks ({told}): convert them to one.")
+        found = str(each.dtype).removeprefix("torch.")
         if found not in _FLOATS:
             raise TypeError(
                 f"{kernel} takes tensors of {', '.join(_FLOATS[:-1])} or {_FLOATS[-1]}; {name} is {found}: "
@@ -40,8 +45,26 @@ def floats(kernel: str, **tensors: Any) -> None:
             )
 
 
-def together(kernel: str, **tensors: Any) -> None:
-    """Check that tensors lie on one device, which is a GPU or the CPU.
+def framework(array: Any) -> str:
+    """Return "torch" for a tensor of PyTorch, "jax" for an array or a tracer of JAX, "" for anything else.
+
+    Neither framework is imported: who has an array of it has done so.
+    """
+    for name, kind in _ARRAYS.items():
+        # A module that is being imported may not have its arrays yet.
+        found = getattr(sys.modules.get(name), kind, None)
+        if found is not None and isinstance(array, found):
+            return name
+    return ""
+
+
+def together(kernel: str, *, metal: bool = False, **tensors: Any) -> None:
+    """Check that tensors of PyTorch lie on one device, which is a GPU or the CPU.
+
+    Args:
+        kernel: its name.
+        metal: whether it is there for Apple's GPUs, too.
+        tensors: by the names of the arguments.
 
     Raises:
         ValueError: they do not.
@@ -51,7 +74,7 @@ def together(kernel: str, **tensors: Any) -> None:
         told = ", ".join(f"{name} on {place}" for name, place in places.items())
         refuse(kernel, f"its tensors lie on several devices ({told}): move them to one.")
     (kind,) = {tensor.device.type for tensor in tensors.values()}
-    if kind not in ("cuda", "cpu"):
+    if kind not in ("cuda", "cpu", *(["mps"] if metal else [])):
         refuse(kernel, f"a Triton kernel runs on CUDA and ROCm, and interpreted on a CPU; its tensors lie on {kind}.")
 
 
@@ -63,12 +86,14 @@ def as_rows(kernel: str, x: Any, *, longest: int) -> Any:
     Raises:
         ValueError: it has no dimension, or its rows are longer than `longest`.
     """
-    if x.dim() == 0:
+    if x.ndim == 0:
         refuse(kernel, "expected at least one dimension; found a number: give it one with x[None].")
     if x.shape[-1] > longest:
         refuse(
             kernel,
             f"a row has to fit into the registers of one program: at most {longest:,} elements; found {x.shape[-1]:,}.",
         )
+    if framework(x) == "jax":
+        return x.reshape(-1, x.shape[-1]) if x.size else x.reshape(0, x.shape[-1])  # always side by side
     rows = x.reshape(-1, x.shape[-1]) if x.numel() else x.new_empty(0, x.shape[-1])
     return rows if rows.stride(-1) == 1 or rows.shape[-1] <= 1 else rows.contiguous()

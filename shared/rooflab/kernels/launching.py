@@ -17,7 +17,7 @@ from typing import Any
 from rooflab.counters.interpreter import TOO_LATE, interpreting, use_interpreter
 from rooflab.extras import require
 
-__all__ = ["interpreted", "launch", "prefer_interpreter", "ready"]
+__all__ = ["interpreted", "launch", "need_triton", "prefer_interpreter", "ready"]
 
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA's driver, of AMD's, of either under WSL
 
@@ -37,10 +37,23 @@ def ready() -> None:
     """Prepare to define kernels.
 
     Raises:
-        MissingExtra: torch or Triton is not installed.
+        MissingExtra: torch is not installed; or Triton is not, and there is no Apple GPU, which does without.
     """
     require("torch", "torch")
+    import torch
+
+    if torch.backends.mps.is_available():
+        return
     prefer_interpreter()
+    need_triton()
+
+
+def need_triton() -> None:
+    """Say what is missing where a kernel cannot do without Triton.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
     require("triton", "triton")
 
 

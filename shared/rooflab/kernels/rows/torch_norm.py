@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from ..demands import as_rows, floats, refuse, together
-from ..launching import launch
+from ..launching import launch, need_triton
 from ..tuning import choose
+from . import metal_norm
 from .blocks import LONGEST, loop_blocks, next_power_of_2, processors, row_blocks
-from .triton_norm import add_partial_sums_kernel, norm_backward_kernel, norm_kernel
+from .metal_source import on_apple
 
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
@@ -74,8 +75,16 @@ def norm(
     h = torch.empty(0 if residual is None else x.shape, dtype=x.dtype, device=x.device)
     mean, rstd = (torch.empty(size, dtype=torch.float32, device=x.device) for size in (rows if centred else 0, rows))
     width = next_power_of_2(cols)
+    if given.numel() and on_apple(x):
+        if residual is not None:
+            given = torch.add(given, added, out=h.view(given.shape))
+        metal_norm.norm(y, given, weight, bias, mean, rstd, eps)
+        return y, h, mean, rstd
 
     def run(choice: Any) -> None:
+        need_triton()
+        from .triton_norm import norm_kernel
+
         # A kernel takes no None: what it does not touch is replaced by a tensor that is there.
         launch(
             norm_kernel, (-(-rows // choice["ROWS"]),), y, y if residual is None else h, given, added, weight,
@@ -117,9 +126,17 @@ def norm_backward(
     rows, cols = given.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     dw, db = (torch.zeros(size, dtype=weight.dtype, device=x.device) for size in (cols, cols if biased else 0))
+    if given.numel() and on_apple(x):
+        sums = metal_norm.norm_backward(dx, gradient, given, weight, mean, rstd)
+        for out, one in zip((dw, db) if biased else (dw,), sums, strict=False):
+            out.copy_(one)
+        return dx if dh is None else dx.add_(dh), dw, db
     width = next_power_of_2(cols)
 
     def run(choice: Any) -> None:
+        need_triton()
+        from .triton_norm import add_partial_sums_kernel, norm_backward_kernel
+
         sizes = {key: value for key, value in choice.items() if key != "PER_SM"}
         programs = min(processors(x.device) * choice["PER_SM"], -(-rows // choice["ROWS"]))
         parts = torch.empty(1 + biased, programs, cols, dtype=torch.float32, device=x.device)
@@ -143,7 +160,7 @@ def _checked(
     parameters = {"weight": weight, **({} if bias is None else {"bias": bias})}
     more = {} if residual is None else {"residual": residual}
     floats(name, x=x, **more, **parameters)
-    together(name, x=x, **more, **parameters)
+    together(name, metal=True, x=x, **more, **parameters)
     given = as_rows(name, x, longest=LONGEST)
     for what, each in parameters.items():
         if tuple(each.shape) != (given.shape[1],) or not each.is_contiguous():

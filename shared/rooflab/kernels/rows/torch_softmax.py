@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from ..demands import as_rows, floats, together
-from ..launching import launch
+from ..launching import launch, need_triton
 from ..tuning import choose
+from . import metal_softmax
 from .blocks import LONGEST, next_power_of_2, row_blocks
-from .triton_softmax import softmax_backward_kernel, softmax_kernel
+from .metal_source import on_apple
 
 __all__ = ["softmax", "softmax_backward"]
 
@@ -26,10 +27,10 @@ __all__ = ["softmax", "softmax_backward"]
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """Return softmax over the last dimension, of the same shape and format; see :func:`rooflab.kernels.softmax`."""
     floats("softmax", x=x)
-    together("softmax", x=x)
+    together("softmax", metal=True, x=x)
     given = as_rows("softmax", x, longest=LONGEST)
     y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    _over_rows("softmax", softmax_kernel, given, (y, given), given.stride(0))
+    _over_rows("softmax", given, (y, given))
     return y
 
 
@@ -43,22 +44,30 @@ def softmax_backward(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
     """
     given = as_rows("softmax", dy, longest=LONGEST)
     dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
-    _over_rows("softmax_backward", softmax_backward_kernel, given, (dx, y, given), given.stride(0))
+    _over_rows("softmax_backward", given, (dx, y, given))
     return dx
 
 
-def _over_rows(name: str, kernel: Any, given: torch.Tensor, tensors: tuple[torch.Tensor, ...], step: int) -> None:
+def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]) -> None:
+    """Run the kernel of this name where the tensors are."""
     rows, cols = given.shape
     if not given.numel():
         return
+    if on_apple(given):
+        getattr(metal_softmax, name)(*tensors)
+        return
+    need_triton()
+    from . import triton_softmax
+
+    kernel = getattr(triton_softmax, f"{name}_kernel")
     width = next_power_of_2(cols)
 
     def run(choice: Any) -> None:
         grid = (-(-rows // choice["ROWS"]),)
-        launch(kernel, grid, *tensors, rows, cols, step, COLS=width, **choice)
+        launch(kernel, grid, *tensors, rows, cols, given.stride(0), COLS=width, **choice)
 
     # Backward a thread holds two numbers for each element.
-    choices = row_blocks(width, 64 if kernel is softmax_kernel else 32)
+    choices = row_blocks(width, 64 if name == "softmax" else 32)
     run(choose(name, (width,), choices, run, given.device))
 
 

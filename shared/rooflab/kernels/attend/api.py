@@ -1,0 +1,48 @@
+"""Attention as functions of PyTorch's tensors or JAX's arrays.
+
+>>> import torch
+>>> one = torch.ones(1, 1, 2, 16)
+>>> attention(one, one, one, causal=True).unique()
+tensor([1.])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..api import function_for
+
+__all__ = ["attention", "attention_decode"]
+
+
+def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None) -> Any:
+    """Return softmax(scale q k^T) v of each head; the scores are never in memory.
+
+    Args:
+        q: queries, of shape [batch, heads, queries, D], float32, bfloat16 or float16; D is 16, 32, 64 or 128.
+        k: keys, [batch, kv_heads, keys, D]; heads is a multiple of kv_heads, whose heads consecutive ones share.
+        v: values, as k.
+        causal: each query sees the keys up to its own position, the last query all of them.
+        scale: of the scores, positive (default: 1 / sqrt(D)).
+
+    Returns:
+        the shape and format of q. Without any keys it is zero. A query with NaN or plus infinity among its scores, or
+        nothing but minus infinity, gives NaN. Keys and values behind the causal mask must be finite.
+        Source: Dao et al. 2022; Shah et al. 2024.
+    """
+    return function_for(q, "attention")(q, k, v, causal=causal, scale=scale)
+
+
+def attention_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> Any:
+    """Return softmax(scale q k^T) v for one query a head; keys and values are read once. It has no gradient.
+
+    Args:
+        q: of shape [batch, heads, 1, D], float32, bfloat16 or float16; D is 16, 32, 64 or 128.
+        k: keys, [batch, kv_heads, keys, D]; heads is a multiple of kv_heads.
+        v: values, as k.
+        scale: of the scores, positive (default: 1 / sqrt(D)).
+
+    Returns:
+        the shape and format of q.
+    """
+    return function_for(q, "attention_decode")(q, k, v, scale=scale)
