@@ -5,10 +5,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("triton", reason="needs Triton")
 
-from rooflab import kernels  # noqa: E402, F401  chooses the interpreter where there is no GPU
+from rooflab import kernels  # noqa: E402  chooses the interpreter where there is no GPU
 from rooflab.tolerances import tolerance  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+counts = pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter, which takes tensors on the CPU")
 SHORT = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
@@ -58,3 +59,14 @@ def agree(mine, reference, inputs, *, length, seed=9):
     for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
         assert one.dtype == inputs[number].dtype
         near(one, other, length=length, what=f"gradient {number}", terms=terms)
+
+
+def row_functions(name, cols, dtype=torch.float32):
+    """Of a kernel over rows our function, the reference and the parameters."""
+    functional = torch.nn.functional
+    weight, bias = random(cols, dtype=dtype, seed=1), random(cols, dtype=dtype, seed=2)
+    if name == "softmax":
+        return kernels.softmax, lambda x: x.softmax(-1), []
+    if name == "rms_norm":
+        return kernels.rms_norm, lambda x, w: functional.rms_norm(x, (cols,), w, 1e-6), [weight]
+    return kernels.layer_norm, lambda x, w, b: functional.layer_norm(x, (cols,), w, b, 1e-5), [weight, bias]

@@ -12,7 +12,7 @@ from rooflab.kernels.attend.torch_attention import (
     attention_with_lse,
 )
 
-from .agreement import DEVICE, SHORT, near, random, torch
+from .agreement import DEVICE, SHORT, counts, near, random, torch
 
 # batch, heads, heads of k and v, queries, keys, D: blocks of 32 to 128 end inside, at and beyond each length.
 SHAPES = [(1, 2, 1, 37, 41, 16), (2, 2, 2, 130, 300, 64), (1, 1, 1, 257, 257, 128), (1, 4, 2, 1, 65, 32)]
@@ -213,7 +213,7 @@ def test_it_compiles_as_a_whole():
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counting interprets, and needs tensors on the CPU")
+@counts
 def test_it_moves_what_the_cost_model_says_and_has_no_faults():
     q, k, v = inputs((1, 2, 2, 128, 128, 64), torch.bfloat16)  # one block of queries a head: k and v are read once
     counted = count(lambda: attention(q, k, v), world="triton")
@@ -224,7 +224,7 @@ def test_it_moves_what_the_cost_model_says_and_has_no_faults():
     assert counted.flops >= least.flops
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counting interprets, and needs tensors on the CPU")
+@counts
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_the_backward_pass_has_no_faults(causal):
     q, k, v = inputs((2, 4, 2, 70, 135, 16), torch.float16)
@@ -234,7 +234,7 @@ def test_the_backward_pass_has_no_faults(causal):
     assert not counted.faults
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counting interprets, and needs tensors on the CPU")
+@counts
 def test_a_causal_mask_saves_blocks():
     q, k, v = inputs((1, 1, 1, 512, 512, 16), torch.bfloat16)
     full, causal = (count(lambda c=c: attention(q, k, v, causal=c), world="triton") for c in (False, True))

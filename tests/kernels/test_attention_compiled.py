@@ -1,20 +1,14 @@
 """What the kernels of attention become on Hopper: no register is spilled, and products are wgmma on shared memory."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from .compiling import told_elsewhere
 
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 # This process interprets kernels, so another one compiles them.
 CODE = """
-import json, os, re, subprocess, tempfile
-os.environ["TRITON_INTERPRET"] = "0"
+import json, re, tempfile
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -87,10 +81,7 @@ print(json.dumps(told))
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    env = {**os.environ, "PYTHONPATH": str(SHARED), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
-    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    return told_elsewhere(CODE, tmp_path_factory.mktemp("cache"))
 
 
 def test_no_register_is_spilled_on_hopper(compiled):

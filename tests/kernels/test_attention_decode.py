@@ -9,7 +9,7 @@ from rooflab.counters import count
 from rooflab.kernels.attend.blocks import key_splits
 from rooflab.kernels.attend.torch_decode import attention_decode, decode
 
-from .agreement import DEVICE, SHORT, near, random, torch
+from .agreement import DEVICE, SHORT, counts, near, random, torch
 from .test_attention import inputs, reference
 
 
@@ -74,7 +74,7 @@ def test_stretches_cover_the_keys_and_are_never_empty():
             assert splits <= 128
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counting interprets, and needs tensors on the CPU")
+@counts
 def test_keys_and_values_are_read_once_and_nothing_else_counts():
     q, k, v = inputs((1, 8, 2, 1, 4000, 64), torch.bfloat16)
     counted = count(lambda: attention_decode(q, k, v), world="triton")

@@ -1,20 +1,18 @@
 """What kernels become on chips that are not there: a regression is seen on a machine without a GPU."""
 
-import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from .compiling import SHARED, told_elsewhere
+
 pytest.importorskip("triton", reason="needs Triton")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 # This process interprets kernels, so another one compiles them.
 CODE = """
-import json, os
-os.environ["TRITON_INTERPRET"] = "0"
+import json
 from rooflab.kernels.catalogue import every_build
 from rooflab.kernels.compiled import compile_for
 told = {}
@@ -30,10 +28,7 @@ ROOM = {"sm80": (255, 163), "sm90": (255, 227), "sm100": (255, 227), "gfx942": (
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    env = {**os.environ, "PYTHONPATH": str(SHARED), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
-    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    return told_elsewhere(CODE, tmp_path_factory.mktemp("cache"))
 
 
 def test_no_kernel_spills(compiled):
@@ -89,13 +84,10 @@ def test_a_wrong_name_is_told(words, says):
 def test_a_spill_is_seen(tmp_path):
     """Sixty-four rows of 1,024 in one warp cannot stay in registers."""
     code = (
-        "import os; os.environ['TRITON_INTERPRET'] = '0'\n"
         "from dataclasses import replace\n"
         "from rooflab.kernels.catalogue import find_build\n"
         "from rooflab.kernels.compiled import compile_for\n"
         "build = replace(find_build('softmax'), constants={'ROWS': 16, 'COLS': 1024}, warps=1)\n"
         "print(compile_for(build, 'sm90').spill_bytes)"
     )
-    env = {**os.environ, "PYTHONPATH": str(SHARED), "TRITON_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300)
-    assert int(done.stdout) > 0, done.stderr
+    assert told_elsewhere(code, tmp_path) > 0

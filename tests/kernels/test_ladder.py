@@ -8,7 +8,7 @@ import pytest
 from rooflab.counters import count
 from rooflab.kernels.ladder import LADDERS, difference, find_ladder
 
-from .agreement import DEVICE, near, random, torch
+from .agreement import DEVICE, counts, near, random, torch
 
 STEPS = [step for ladder in LADDERS.values() for step in ladder]
 SOFTMAX = {step.name: step for step in LADDERS["softmax"]}
@@ -36,7 +36,7 @@ def test_rows_that_begin_with_minus_infinity(step):
     near(softmax(step, x), x.double().softmax(-1), length=2100)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@counts
 @pytest.mark.parametrize(
     ("name", "reads", "moved_per_used"),
     [
@@ -119,7 +119,7 @@ def test_every_step_of_the_product_is_right(name, shape, dtype):
     near(product(step, a, b), a.double() @ b.double(), length=k)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@counts
 @pytest.mark.parametrize("name", MATMUL)
 def test_each_step_of_the_product_reads_as_often_as_it_says(name):
     m, n, k = {"naive": (128, 8, 16), "coalesced": (8, 128, 16)}.get(name, (256, 384, 128))

@@ -7,9 +7,8 @@ from rooflab.counters import count
 from rooflab.kernels.loss import chunk_tokens
 from rooflab.kernels.loss import torch_linear_cross_entropy as loss
 
-from .agreement import DEVICE, SHORT, near, random, torch
+from .agreement import DEVICE, SHORT, counts, near, random, torch
 
-interpreted = pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
 SHAPES = [(1, 1, 1), (50, 100, 40), (33, 130, 24), (16, 64, 32), (7, 333, 65), (20, 2, 3)]
 INF, NAN = float("inf"), float("nan")
 
@@ -141,7 +140,7 @@ def test_only_wanted_gradients_are_computed(wanted):
             near(leaf.grad, other, length=70)
 
 
-@interpreted
+@counts
 def test_a_loss_alone_takes_one_product():
     x, weight, target = inputs(40, 70, 16)
     with torch.no_grad():
@@ -150,7 +149,7 @@ def test_a_loss_alone_takes_one_product():
     assert {row.name: row.launches for row in found.kernels} == {"matmul_kernel": 3, "softmax_gradient_kernel": 3}
 
 
-@interpreted
+@counts
 @pytest.mark.parametrize("shape", [(40, 70, 16), (33, 130, 24)], ids=str)
 def test_kernels_have_no_fault_and_logits_move_five_times(shape):
     tokens, words, _d = shape

@@ -8,9 +8,8 @@ from rooflab.kernels.products import tiles, torch_operands, triton_matmul
 from rooflab.kernels.products.torch_matmul import product
 from rooflab.kernels.products.torch_products import multiply
 
-from .agreement import DEVICE, SHORT, agree, gradients, near, random, torch
+from .agreement import DEVICE, SHORT, agree, counts, gradients, near, random, torch
 
-interpreted = pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
 SHAPES = [(1, 1, 1), (2, 3, 5), (33, 64, 100), (70, 50, 40), (64, 96, 7), (130, 17, 65), (32, 32, 32)]
 INF, NAN = float("inf"), float("nan")
 
@@ -115,7 +114,7 @@ def test_what_is_beside_the_result_is_left_alone():
     assert (c[:, 41:] == 7).all()
 
 
-@interpreted
+@counts
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("parts", [1, 2, 4])
 @pytest.mark.parametrize(("m", "n", "k"), [(70, 50, 100), (64, 64, 64), (5, 130, 33)])
@@ -128,7 +127,7 @@ def test_every_tiling_computes_the_same(m, n, k, parts, splits):
     assert found.faults == ()
 
 
-@interpreted
+@counts
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 def test_bytes_are_those_of_the_tiles(dtype):
     m, n, k = 96, 64, 80
@@ -145,7 +144,7 @@ def test_bytes_are_those_of_the_tiles(dtype):
     assert least.flops <= found.flops <= least.flops * steps / k + m * n
 
 
-@interpreted
+@counts
 def test_gradients_move_no_copies():
     a, b = random(64, 96, grad=True), random(96, 32, seed=1).requires_grad_()
     c = kernels.matmul(a, b)

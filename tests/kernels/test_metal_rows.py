@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .agreement import DEVICE, SHORT, agree, near, random, torch
+from .agreement import DEVICE, SHORT, agree, near, random, row_functions, torch
 
 from rooflab import kernels  # isort: skip
 from rooflab.kernels.rows import metal_norm, metal_softmax, metal_source, torch_norm, torch_softmax  # isort: skip
@@ -39,29 +39,18 @@ def apple(request, monkeypatch, built):
         monkeypatch.setattr(module, "on_apple", lambda tensor: True)
 
 
-def functions(name, cols, dtype=torch.float32):
-    """Our function, the reference and the parameters."""
-    functional = torch.nn.functional
-    weight, bias = random(cols, dtype=dtype, seed=1), random(cols, dtype=dtype, seed=2)
-    if name == "softmax":
-        return kernels.softmax, lambda x: x.softmax(-1), []
-    if name == "rms_norm":
-        return kernels.rms_norm, lambda x, w: functional.rms_norm(x, (cols,), w, 1e-6), [weight]
-    return kernels.layer_norm, lambda x, w, b: functional.layer_norm(x, (cols,), w, b, 1e-5), [weight, bias]
-
-
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 3, 33), (4, 257), (3, 1000), (1, 9000)], ids=str)
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_results_and_gradients_agree_with_float64(name, shape, dtype, apple):
-    mine, reference, parameters = functions(name, shape[-1], dtype)
+    mine, reference, parameters = row_functions(name, shape[-1], dtype)
     agree(mine, reference, [random(*shape, dtype=dtype), *parameters], length=shape[-1])
 
 
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_threadgroups_take_rows_in_turn(name, apple, monkeypatch):
     monkeypatch.setattr(metal_norm, "_STAYING", 3)
-    mine, reference, parameters = functions(name, 300)
+    mine, reference, parameters = row_functions(name, 300)
     agree(mine, reference, [random(11, 300), *parameters], length=300)
 
 
@@ -86,14 +75,14 @@ def test_a_residual_is_added_first(centred, apple):
 def test_strides_of_any_kind(name, apple):
     for change in (lambda x: x.t(), lambda x: x[::2], lambda x: x[:, 3:20], lambda x: x[:1].expand(6, -1)):
         x = change(random(24, 24))
-        mine, reference, parameters = functions(name, x.shape[-1])
+        mine, reference, parameters = row_functions(name, x.shape[-1])
         agree(mine, reference, [x, *parameters], length=24)
 
 
 @pytest.mark.parametrize("name", ROWS_OPS)
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0)], ids=str)
 def test_what_is_empty_stays_empty(name, shape, apple):
-    mine, _, parameters = functions(name, shape[-1])
+    mine, _, parameters = row_functions(name, shape[-1])
     x = torch.zeros(shape, requires_grad=True)
     mine(x, *parameters).sum().backward()
     assert x.grad.shape == shape

@@ -5,7 +5,7 @@ import pytest
 from rooflab import costs, kernels
 from rooflab.counters import count
 
-from .agreement import DEVICE, SHORT, agree, near, random, torch
+from .agreement import DEVICE, SHORT, agree, counts, near, random, torch
 
 functional = torch.nn.functional
 FUNCTIONS = {
@@ -106,7 +106,7 @@ def test_they_stand_in_a_compiled_graph(function):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@counts
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 def test_no_byte_is_moved_in_vain(function, dtype):
     mine, _, inputs = function

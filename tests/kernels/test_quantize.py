@@ -6,7 +6,7 @@ from rooflab import kernels
 from rooflab.counters import count
 from rooflab.kernels.quantize.formats import decode, unpack_fp4
 
-from .agreement import DEVICE, SHORT, random, torch
+from .agreement import DEVICE, SHORT, counts, random, torch
 
 FP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 SHAPES = [(1, 32), (3, 64), (2, 5, 96), (40, 32), (7, 1024)]
@@ -144,7 +144,7 @@ def test_strides_of_any_kind():
             same(function(view)[0].float(), function(view.contiguous())[0].float())
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@counts
 def test_no_byte_is_moved_in_vain():
     x, unit = random(8, 128, dtype=torch.bfloat16), torch.ones(1)
     for call, written in (

@@ -5,29 +5,18 @@ import pytest
 from rooflab import costs, kernels
 from rooflab.counters import count
 
-from .agreement import DEVICE, SHORT, agree, near, random, torch
+from .agreement import DEVICE, SHORT, agree, counts, near, random, row_functions, torch
 
 SHAPES = [(1, 1), (3, 5), (7, 64), (2, 3, 33), (5, 100), (1, 1000), (9, 129), (37, 17), (4,)]
 DTYPES = list(SHORT)
 ROWS_OPS = ["softmax", "rms_norm", "layer_norm"]
 
 
-def functions(name, cols, dtype=torch.float32):
-    """Our function, the reference and the parameters."""
-    functional = torch.nn.functional
-    weight, bias = random(cols, dtype=dtype, seed=1), random(cols, dtype=dtype, seed=2)
-    if name == "softmax":
-        return kernels.softmax, lambda x: x.softmax(-1), []
-    if name == "rms_norm":
-        return kernels.rms_norm, lambda x, w: functional.rms_norm(x, (cols,), w, 1e-6), [weight]
-    return kernels.layer_norm, lambda x, w, b: functional.layer_norm(x, (cols,), w, b, 1e-5), [weight, bias]
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_results_and_gradients_agree_with_float64(name, shape, dtype):
-    mine, reference, parameters = functions(name, shape[-1], dtype)
+    mine, reference, parameters = row_functions(name, shape[-1], dtype)
     rows = max(1, int(torch.Size(shape[:-1]).numel()))
     agree(mine, reference, [random(*shape, dtype=dtype), *parameters], length=max(shape[-1], rows))
 
@@ -48,7 +37,7 @@ def test_results_and_gradients_agree_with_float64(name, shape, dtype):
 )
 def test_strides_of_any_kind(name, change):
     x = change(random(24, 24))
-    mine, reference, parameters = functions(name, x.shape[-1])
+    mine, reference, parameters = row_functions(name, x.shape[-1])
     agree(mine, reference, [x, *parameters], length=24)
     y = mine(x, *parameters)
     assert y.is_contiguous()
@@ -56,7 +45,7 @@ def test_strides_of_any_kind(name, change):
 
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_a_gradient_of_any_strides(name):
-    mine, reference, parameters = functions(name, 10)
+    mine, reference, parameters = row_functions(name, 10)
     weights = random(10, 6, seed=3)
     for change in (lambda y: y.t() * weights, lambda y: y.sum(0), lambda y: y.sum(1), lambda y: y[::2, ::2]):
         agree(
@@ -70,7 +59,7 @@ def test_a_gradient_of_any_strides(name):
 @pytest.mark.parametrize("name", ROWS_OPS)
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0,), (2, 0, 4)], ids=str)
 def test_what_is_empty_stays_empty(name, shape):
-    mine, _, parameters = functions(name, shape[-1])
+    mine, _, parameters = row_functions(name, shape[-1])
     x = torch.zeros(shape, device=DEVICE, requires_grad=True)
     y = mine(x, *parameters)
     assert y.shape == shape
@@ -90,14 +79,14 @@ def test_infinities_and_nan_in_softmax_are_those_of_torch():
 def test_nan_stays_in_its_row(name):
     x = random(3, 8)
     x[1, 2] = float("nan")
-    mine, reference, parameters = functions(name, 8)
+    mine, reference, parameters = row_functions(name, 8)
     near(mine(x, *parameters), reference(x.double(), *[each.double() for each in parameters]), length=8)
 
 
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_large_numbers_do_not_overflow(name):
     x = random(4, 50, scale=1e4, dtype=torch.float16)
-    mine, reference, parameters = functions(name, 50, torch.float16)
+    mine, reference, parameters = row_functions(name, 50, torch.float16)
     agree(mine, reference, [x, *parameters], length=50)
 
 
@@ -174,7 +163,7 @@ def test_a_residual_is_added_in_the_same_pass(kind, used, dtype):
             near(one, other, length=40, terms=float(right[0].abs().max()) + 1.0)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@counts
 def test_the_sum_costs_what_it_moves_and_no_pass():
     x, r, w = random(12, 96), random(12, 96, seed=1), random(96, seed=2)
     found = count(lambda: kernels.add_rms_norm(x, r, w), world="triton")
@@ -185,7 +174,7 @@ def test_the_sum_costs_what_it_moves_and_no_pass():
 
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
 def test_gradients_of_parameters_are_the_same_each_time(name):
-    mine, _, parameters = functions(name, 33)
+    mine, _, parameters = row_functions(name, 33)
     x = random(300, 33, scale=100.0)
     dy = random(300, 33, seed=5)
     leaves = [each.clone().requires_grad_() for each in (x, *parameters)]
@@ -198,7 +187,7 @@ def test_torch_takes_them_for_operators(name):
     from rooflab.kernels.rows import torch_norm, torch_softmax
 
     x = random(3, 20, grad=True)
-    _, _, parameters = functions(name, 20)
+    _, _, parameters = row_functions(name, 20)
     if name == "softmax":
         torch.library.opcheck(torch_softmax.softmax, (x,))
         return
@@ -210,7 +199,7 @@ def test_torch_takes_them_for_operators(name):
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_they_stand_in_a_compiled_graph(name):
     x = random(6, 20)
-    mine, _, parameters = functions(name, 20)
+    mine, _, parameters = row_functions(name, 20)
 
     def used(x, *parameters):
         return (mine(2 * x, *parameters) + 1).sin()
@@ -224,13 +213,13 @@ def test_they_stand_in_a_compiled_graph(name):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@counts
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_no_byte_is_moved_in_vain(name, dtype):
     rows, cols = 12, 96
     x = random(rows, cols, dtype=dtype)
-    mine, _, parameters = functions(name, cols, dtype)
+    mine, _, parameters = row_functions(name, cols, dtype)
     found = count(lambda: mine(x, *parameters), world="triton")
     least = getattr(costs, name)(rows, cols, SHORT[dtype])
     assert found.faults == ()
@@ -240,10 +229,10 @@ def test_no_byte_is_moved_in_vain(name, dtype):
     assert found.bytes_written == least.bytes_written + kept
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
+@counts
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_the_gradient_has_no_fault(name):
-    mine, _, parameters = functions(name, 37)
+    mine, _, parameters = row_functions(name, 37)
     leaves = [each.requires_grad_() for each in (random(11, 37), *parameters)]
     y = mine(*leaves)
     found = count(lambda: torch.autograd.grad(y, leaves, torch.ones_like(y)), world="triton")

@@ -7,10 +7,9 @@ from rooflab.counters import count
 from rooflab.kernels.products.tiles import INTERPRETED
 from rooflab.kernels.products.torch_scaled_matmul import scaled_product, scaling
 
-from .agreement import DEVICE, near, random, torch
+from .agreement import DEVICE, counts, near, random, torch
 
 FP8 = torch.float8_e4m3fn
-interpreted = pytest.mark.skipif(DEVICE != "cpu", reason="counts in the interpreter")
 SHAPES = [(1, 1, 1), (5, 3, 17), (33, 140, 300), (70, 50, 40), (64, 96, 128), (32, 32, 256)]
 KINDS = ["tensor", "row", "block"]
 
@@ -125,7 +124,7 @@ def test_nan_stays_in_its_row_and_scales_may_be_infinite():
     assert c[5].isinf().all()
 
 
-@interpreted
+@counts
 @pytest.mark.parametrize("kind", KINDS)
 def test_bytes_are_those_of_the_tiles(kind):
     m, n, k = 96, 64, 256
