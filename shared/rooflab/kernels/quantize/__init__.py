@@ -1,9 +1,9 @@
 """Numbers in 8 and 4 bits, with a scale for each tensor, row or block.
 
->>> LARGEST["fp8"], LARGEST["fp4"]
-(448.0, 6.0)
+>>> BLOCK["mxfp8"], BLOCK["nvfp4"]
+(32, 16)
 """
 
-from .formats import LARGEST
+from .formats import BLOCK, decode, unpack_fp4
 
-__all__ = ["LARGEST"]
+__all__ = ["BLOCK", "decode", "unpack_fp4"]

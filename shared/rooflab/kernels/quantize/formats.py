@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["BLOCK", "LARGEST", "decode", "unpack_fp4"]
+__all__ = ["BLOCK", "decode", "unpack_fp4"]
 
-LARGEST = {"fp8": 448.0, "fp4": 6.0}
 BLOCK = {"mxfp8": 32, "mxfp4": 32, "nvfp4": 16}
 _FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
