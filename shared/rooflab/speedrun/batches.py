@@ -87,6 +87,7 @@ def validation(tokens: Any, length: int, at_most: int) -> tuple[np.ndarray, np.n
         DataError: there is not one.
     """
     count = min(max(1, at_most // length), len(tokens) // (length + 1))
+    count -= count % 16 if count > 16 else 0  # whole batches, whatever their size
     if not count:
         raise DataError(
             f"The validation text has {len(tokens):,} tokens; expected at least {length + 1:,} for one sequence."

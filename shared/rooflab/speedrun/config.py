@@ -56,6 +56,7 @@ class Config:
         tokens, steps: length of the run; steps, where it is not 0, wins.
         target: bits per byte of the validation set at which the run stops; 0: never.
         eval_every, eval_tokens: steps between evaluations (0: only at the end), size of the validation set.
+        deterministic: whether kernels whose sums have no fixed order are left out, so that a GPU repeats a run exactly.
         rungs: the names of what was switched on.
     """
 
@@ -102,6 +103,7 @@ class Config:
     eval_tokens: int = 1_048_576
     log_every: int = 10
     seed: int = 0
+    deterministic: bool = False
     preset: str = "gpt2-small"
     rungs: tuple[str, ...] = ()
 

@@ -5,8 +5,8 @@ Legend: B sequences, T tokens, d width, H heads, D = d / H, V rows of the token 
 >>> from rooflab.speedrun.config import preset
 >>> model = GPT(preset("tiny"))
 >>> zeros = torch.zeros(1, 4, dtype=torch.int64)
->>> model(zeros, zeros + 1).round().item()  # about ln 257
-6.0
+>>> 5.0 < model(zeros, zeros + 1).item() < 6.0  # about ln 257
+True
 """
 
 from __future__ import annotations
