@@ -205,7 +205,7 @@ PRESETS: dict[str, Config] = {
     "gpt2-small": Config(),
     # As much of a language model as two cores train in a few seconds.
     "tiny": Config(
-        layers=2, width=128, heads=4, length=128, vocabulary=257, lr=3e-3, batch=8, tokens=100_000, eval_every=0,
+        layers=2, width=64, heads=2, length=64, vocabulary=257, lr=3e-3, batch=8, tokens=100_000, eval_every=0,
         eval_tokens=16_384, preset="tiny",
     ),
 }  # fmt: skip

@@ -1,11 +1,11 @@
 """How are updates made orthogonal? Muon: momentum, then five Newton-Schulz iterations that bring every singular value
 near one.
 
-All matrices of one shape are iterated together, [n, r, c], in bf16: three products a step and nothing between them.
+All matrices of one shape are iterated together, [n, r, c]: three products a step and nothing between them.
 Source: Jordan et al. 2024 (Muon), Bernstein and Newhouse 2024 (the iteration).
 
 >>> import torch
->>> u = orthogonal(torch.tensor([[[3.0, 0.0], [0.0, -0.5]]]), dtype=torch.float32)
+>>> u = orthogonal(torch.tensor([[[3.0, 0.0], [0.0, -0.5]]]))
 >>> (u - torch.tensor([[1.0, 0.0], [0.0, -1.0]])).abs().max().item() < 0.35
 True
 """
@@ -28,12 +28,12 @@ def orthogonal(stack: Any, *, steps: int = 5, dtype: Any = None) -> Any:
     Args:
         stack: matrices.
         steps: iterations.
-        dtype: in which they run; default: bfloat16, whose errors the iteration forgives.
+        dtype: in which they run; default: on a GPU bfloat16, whose errors the iteration forgives, elsewhere float32.
     """
     import torch
 
     a, b, c = COEFFICIENTS
-    x = stack.to(dtype or torch.bfloat16)
+    x = stack.to(dtype or (torch.bfloat16 if stack.is_cuda else torch.float32))
     tall = x.shape[-2] > x.shape[-1]
     if tall:  # the product of rows with rows is then the smaller one
         x = x.mT

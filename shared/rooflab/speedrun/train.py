@@ -40,6 +40,7 @@ def settings(config: Config) -> Iterator[None]:
     import torch
 
     before = (torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled())
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)  # one graph for each window
     torch.set_float32_matmul_precision("highest" if config.precision == "fp32" else "high")
     torch.use_deterministic_algorithms(config.deterministic)
     try:
@@ -95,18 +96,20 @@ class Trainer:
         self.ranks.from_first(self.buffers.params)
         self.updates = Updates(self.buffers, config, self.ranks)
         self.masks = {window: window_mask(config.length, window, self.where) for window in config.windows()}
-        self.call, self.clip = self.model, clipped
+        self.call, self.judge, self.clip = self.model, self.model, clipped
         if config.compile != "no":
             self.clip = torch.compile(clipped, dynamic=False)
         if config.compile == "model":
             self.call = torch.compile(self.model, dynamic=False)
+            # A second graph, without gradients, is worth its compilation where evaluations are long.
+            self.judge = self.call if self.where.type == "cuda" else self.model
         elif config.compile == "blocks":
             for block in self.model.blocks:
                 block.compile(dynamic=False)
         self.watch, self.clock, self.step = Watch(self), Clock(self.device), 0
         self.graphs: dict[int, tuple[Any, Any]] = {}
         self.start_s, self.reached, self.bits = 0.0, False, math.nan
-        self._kept = kept
+        self._kept, self.first_step = kept, kept["step"] if kept else 0
 
     # --- one step
 
@@ -133,7 +136,8 @@ class Trainer:
         if window not in self.graphs:
             held = torch.stack((inputs, targets))
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            pool = next(iter(self.graphs.values()))[0].pool() if self.graphs else None  # one runs at a time: one memory
+            with torch.cuda.graph(graph, pool=pool):
                 out = self.compute(held[0], held[1], window)
             self.graphs[window] = (graph, (held, out))
         graph, (held, out) = self.graphs[window]
@@ -244,7 +248,7 @@ class Trainer:
         with torch.no_grad():
             for start in list(range(0, len(inputs), size))[: at_most or None]:
                 pair = torch.from_numpy(np.stack((inputs[start : start + size], targets[start : start + size])))
-                loss = self.call(*pair.to(self.where).unbind(0), mask)
+                loss = self.judge(*pair.to(self.where).unbind(0), mask)
                 sums += torch.tensor((float(loss) * len(pair[0]), len(pair[0])), dtype=torch.float64)
         sums = self.ranks.average(sums.to(torch.float32 if self.where.type == "mps" else torch.float64).to(self.where))
         return float(sums[0] / sums[1])
