@@ -23,8 +23,8 @@ from . import state
 from .device import Device, find_device
 from .logbook import current_unit, now, plain
 
-__all__ = ["all_records", "code_commit", "note_progress", "progress", "recorded", "recorded_curves", "records_folder", "reference",
-           "save_record", "short_name"]  # fmt: skip
+__all__ = ["all_records", "code_commit", "note_progress", "progress", "recorded", "recorded_curves", "records_folder",
+           "reference", "save_record", "short_name"]  # fmt: skip
 
 REFERENCE = ("nvidia-h200",)  # shown behind the reader's own points, unless the reader's device is the same
 

@@ -1,8 +1,8 @@
 """Which tokens does a step train on? A pure function of seed, step, rank and number of ranks.
 
 The training text is cut into windows of T + 1 tokens that do not overlap; a permutation, drawn from the seed, orders
-them, and each step takes the next ones, each rank its share. So nothing repeats, ranks never overlap, two ranks see what
-one with twice the batch would, and a run that is resumed goes on where it was.
+them, and each step takes the next ones, each rank its share. So nothing repeats, ranks never overlap, two ranks see
+what one with twice the batch would, and a run that is resumed goes on where it was.
 
 >>> batches = Batches(np.arange(100), length=4, sequences=2, seed=0)
 >>> inputs, targets = batches.at(step=0)

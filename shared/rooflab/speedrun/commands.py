@@ -77,7 +77,7 @@ def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ladder")
     add_ladder_options(actions.add_parser("ladder", help="run all rungs, each on top of those before it"))
     with contextlib.suppress(ImportError):
-        from .data.commands import add_data_commands  # type: ignore[import-not-found, unused-ignore]
+        from .data.commands import add_data_commands  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         add_data_commands(actions.add_parser("data", help="make, pack and unpack the texts").add_subparsers())
 
@@ -120,17 +120,23 @@ def find_config(options: argparse.Namespace, device: Device) -> Config:
     return config.change(**changes)
 
 
+_READERS: dict[str, Callable[[str], Any]] = {
+    "int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__,
+}  # fmt: skip
+
+
 def _settings(texts: list[str]) -> dict[str, Any]:
     """SWITCH=VALUE as switches and values of their types."""
     kinds = {each.name: str(each.type) for each in fields(Config)}
     found: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        read = {"int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__}.get(kinds.get(name, ""), str)
+        read = _READERS.get(kinds.get(name, ""), str)
         try:
             found[name] = read(value)
         except (ValueError, KeyError):
-            raise ConfigError(f"expected --set {name}= and a value of the type {kinds[name]}; found {value!r}") from None
+            wanted = {"bool": "True or False", "int": "a whole number"}.get(kinds[name], "a number")
+            raise ConfigError(f"expected --set {name}= and {wanted}; found {value!r}") from None
     return found
 
 
@@ -199,7 +205,7 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
 
 
 def _folder(given: Path | None, ranks: Ranks) -> Path:
-    """Where the run leaves its results: the folder that was given, or the next one of its own; the same for all ranks."""
+    """Where the run leaves its results: the folder that was given, or the next one of its own, the same for all."""
     from ..book import find_root
 
     if given is not None:

@@ -56,6 +56,7 @@ class Config:
         tokens, steps: length of the run; steps, where it is not 0, wins.
         target: bits per byte of the validation set at which the run stops; 0: never.
         eval_every, eval_tokens: steps between evaluations (0: only at the end), size of the validation set.
+        threads: of a processor; 0: as many as torch finds. Operations on a tiny shape are too short to be shared out.
         deterministic: whether kernels whose sums have no fixed order are left out, so that a GPU repeats a run exactly.
         rungs: the names of what was switched on.
     """
@@ -103,6 +104,7 @@ class Config:
     eval_tokens: int = 1_048_576
     log_every: int = 10
     seed: int = 0
+    threads: int = 0
     deterministic: bool = False
     preset: str = "gpt2-small"
     rungs: tuple[str, ...] = ()
@@ -206,7 +208,7 @@ PRESETS: dict[str, Config] = {
     # As much of a language model as two cores train in a few seconds.
     "tiny": Config(
         layers=2, width=64, heads=2, length=64, vocabulary=257, lr=3e-3, batch=8, tokens=100_000, eval_every=0,
-        eval_tokens=16_384, preset="tiny",
+        eval_tokens=16_384, threads=1, preset="tiny",
     ),
 }  # fmt: skip
 

@@ -58,7 +58,7 @@ class RunFolder:
         """
         if (self.path / "config.json").exists():
             raise ConfigError(
-                f"There is a run in {self.path}: go on with it (--resume {self.path}), or choose another folder (--out)."
+                f"There is a run in {self.path}: go on with it (--resume {self.path}), or give another --out."
             )
         self._write("version.json", told)
         atomic_write(self.path / "log.jsonl", "")

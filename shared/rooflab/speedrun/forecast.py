@@ -93,7 +93,8 @@ def forecast(config: Config, ceilings: Ceilings, *, world: int = 1) -> Forecast:
         works = [replace(work, launches=0) for work in works[:-1]] + [replace(works[-1], launches=1)]
     return Forecast(
         sequence_time_s(works, ceilings), memory_bytes(config), sum(work.flops for work in works),
-        sum(work.bytes for work in works), sum(work.launches for work in works), sequence_regime(works, ceilings), parts,
+        sum(work.bytes for work in works), sum(work.launches for work in works), sequence_regime(works, ceilings),
+        parts,
     )  # fmt: skip
 
 
@@ -189,7 +190,9 @@ def _loss_bytes(config: Config, n: int, s: int) -> float:
     if config.loss == "kernel":
         return 3 * 100 * 2**20  # see rooflab.kernels.loss.chunks
     if config.loss == "chunks":
-        return min(n, 8192) * config.rows * (2 * s if config.compile != "no" else 12 + s) + 4 * config.rows * config.width
+        return (
+            min(n, 8192) * config.rows * (2 * s if config.compile != "no" else 12 + s) + 4 * config.rows * config.width
+        )
     return n * config.rows * (2 * s if config.compile != "no" else 12 + (s if s == 2 else 0))
 
 

@@ -152,6 +152,7 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
     lines += [f"{name}: left out, {one['skipped']}." for name, one in found.items() if "skipped" in one]
     lines += [f"{name}: {one['error']}" for name, one in found.items() if "error" in one]
     seconds = math.fsum(one.get("train_s", 0) + one.get("start_s", 0) for one in found.values())
-    lines.append(f"predicted, memory: by the cost model. MFU: of the measured ceiling. {seconds:.0f} s of training and "
-                 "compiling in all." + (" FLOP, bytes, operations: counted, of an eager step." if counted else ""))  # fmt: skip
+    legend = "predicted, memory: by the cost model. MFU: of the measured ceiling."
+    legend += " FLOP, bytes, operations: counted, of an eager step." if counted else ""
+    lines.append(f"{legend} {seconds:.0f} s of training and compiling in all.")
     return "\n".join(lines)

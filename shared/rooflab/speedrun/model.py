@@ -138,7 +138,8 @@ class GPT(nn.Module):
         if self.config.norm == "rms":
             x = rms(x)
         angles = (self.cosine[:length], self.sine[:length]) if self.config.position == "rotary" else None
-        values, outputs = None, []
+        outputs: list[torch.Tensor] = []
+        values = None
         for number, block in enumerate(self.blocks):
             mirrored = self.config.layers - 1 - number
             if self.skips is not None and mirrored < number:

@@ -110,10 +110,10 @@ class Updates:
 
         self.config, muon = config, config.optimizer == "muon"
         decayed = buffers.tables + ([] if muon else buffers.matrices)
-        groups = [{"params": decayed}, {"params": buffers.gains, "weight_decay": 0.0}]
+        groups: list[dict[str, Any]] = [{"params": decayed}, {"params": buffers.gains, "weight_decay": 0.0}]
         device = buffers.params.device
         # In a graph the rates have to be numbers on the device, which change between its replays.
-        self.rates = [torch.zeros((), device=device) for _ in range(2)] if config.graph else [0.0, 0.0]
+        self.rates: list[Any] = [torch.zeros((), device=device) for _ in range(2)] if config.graph else [0.0, 0.0]
         self.adamw = torch.optim.AdamW(
             [group for group in groups if group["params"]], lr=self.rates[0], betas=(config.beta1, config.beta2),
             weight_decay=config.weight_decay, fused=config.fused_optimizer or None, capturable=config.graph,

@@ -104,7 +104,9 @@ def joined(backend: str = "") -> Iterator[Ranks]:
     if backend == "nccl":
         here = torch.cuda.device_count()
         if ranks.local >= here:
-            raise ValueError(f"torchrun started rank {ranks.local} on this machine, which has {here} GPUs: start fewer.")
+            raise ValueError(
+                f"torchrun started rank {ranks.local} on this machine, which has {here} GPUs: start fewer."
+            )
         torch.cuda.set_device(ranks.local)
     dist.init_process_group(backend)
     try:

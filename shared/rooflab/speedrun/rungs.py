@@ -66,7 +66,7 @@ RUNGS: tuple[Rung, ...] = (
          "less", "less", source="Ansel et al. 2024", needs="compiler"),
     Rung("fused-loss", {"loss": "chunks"}, "The logits are made, used and dropped a chunk at a time.",
          "same", "less", source="Wijmans et al. 2024; Hsu et al. 2024"),
-    Rung("fused-optimizer", {"fused_optimizer": True}, "One pass over parameters, gradients and moments, in one kernel.",
+    Rung("fused-optimizer", {"fused_optimizer": True}, "One pass over parameters, gradients and moments in one kernel.",
          "less", source="Loshchilov and Hutter 2019 (the update)"),
     Rung("loader", {"loader": "ahead"}, "The next batch is made and copied while the device computes.", "less"),
     Rung("batch", {"batch_factor": 4, "lr_factor": 2.0},

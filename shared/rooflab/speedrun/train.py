@@ -40,12 +40,15 @@ def settings(config: Config) -> Iterator[None]:
     import torch
 
     before = (torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled())
+    threads = torch.get_num_threads()
+    torch.set_num_threads(config.threads or threads)
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)  # one graph for each window
     torch.set_float32_matmul_precision("highest" if config.precision == "fp32" else "high")
     torch.use_deterministic_algorithms(config.deterministic)
     try:
         yield
     finally:
+        torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(before[0])
         torch.use_deterministic_algorithms(before[1])
 
@@ -225,9 +228,10 @@ class Trainer:
     def _log(self) -> None:
         losses, norms = self.watch.read()
         config, step_s = self.config, self.clock.intervals[-1]
+        peak = config.lr * config.lr_factor
         per_step = config.tokens_per_step(self.ranks.world)
         self.say({"step": self.step, "tokens": self.step * per_step, "loss": losses[-1], "losses": losses,
-                  "gradient_norm": norms[-1], "lr": config.lr * config.lr_factor * rate(config, self.step - 1, self.steps),
+                  "gradient_norm": norms[-1], "lr": peak * rate(config, self.step - 1, self.steps),
                   "time_s": self.clock.train_s, "step_s": step_s, "tokens_per_s": per_step / step_s})  # fmt: skip
 
     def _measure(self) -> None:

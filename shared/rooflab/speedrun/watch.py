@@ -86,7 +86,9 @@ class Watch:
         share = rate(config, step, self._trainer.steps)
         broken, first = _looked_into(self._trainer, step)
         if broken:
-            return f"Likely cause: parameters that are not finite ({', '.join(broken[:3])}), which no step should write."
+            return (
+                f"Likely cause: parameters that are not finite ({', '.join(broken[:3])}), as no step should leave them."
+            )
         before = [norm for norm in self.norms[:step] if math.isfinite(norm)]
         usual, last = (median(before), fmean(before[-3:])) if before else (0.0, 0.0)
         where = f"The first values that are not finite come out of {first}. " if first else ""
