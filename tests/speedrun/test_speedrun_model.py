@@ -4,11 +4,11 @@ import math
 
 import pytest
 
+from rooflab.speedrun import model as model_module
 from rooflab.speedrun.attention import attend, rotary_table, rotate, window_mask
 from rooflab.speedrun.config import ConfigError
 from rooflab.speedrun.fp8 import fp8_linear, fp8_product, quantize
 from rooflab.speedrun.model import GPT, chunked_loss
-from rooflab.speedrun import model as model_module
 
 from .toys import WORDS, config
 

@@ -63,7 +63,6 @@ def test_the_ladder_learns_more_than_the_baseline():
     assert trained(last)[0].bits_per_byte < trained(toys.config(steps=60))[0].bits_per_byte
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 def test_a_compiled_step_computes_the_same():
     config = toys.config(steps=4, norm="rms", position="rotary", loss="chunks", clip=1.0)
     plain = trained(config)[1]
@@ -240,8 +239,8 @@ def test_two_ranks_train_as_one_with_twice_the_batch(tmp_path):
     script = tmp_path / "ranked.py"
     script.write_text(RANKED.format(root=str(ROOT), runs=runs, folder=str(tmp_path)))
     environment = os.environ | {"PYTHONPATH": str(ROOT / "shared"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)],
-                          env=environment, capture_output=True, text=True)  # fmt: skip
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     assert first == second
@@ -274,7 +273,9 @@ def test_an_overflow_is_traced_to_the_first_module():
         return compute(*given)
 
     trainer.compute = bad
-    with pytest.raises(Stopped, match=r"Step 8, rungs baseline: .* not a number. The first values .* come out of blocks.1"):
+    with pytest.raises(
+        Stopped, match=r"Step 8, rungs baseline: .* not a number. The first values .* come out of blocks.1"
+    ):
         trainer.run()
     assert all(torch.isfinite(param).all() for param in trainer.model.parameters())
 
@@ -296,7 +297,9 @@ def test_short_memory_says_what_to_lower(monkeypatch):
 
     monkeypatch.setattr(Trainer, "compute", short)
     device = replace(CPU, memory_bytes=3e6)
-    with pytest.raises(OutOfMemory, match=r"Lower the batch from 64 to (\d+) .* accumulation (\d+) .*--batch \1") as caught:
+    with pytest.raises(
+        OutOfMemory, match=r"Lower the batch from 64 to (\d+) .* accumulation (\d+) .*--batch \1"
+    ) as caught:
         session.run_once(toys.config(batch=64, width=64, steps=3), DATA, device=device)
     assert "3 MB" in str(caught.value)
 
@@ -308,7 +311,7 @@ def test_a_run_longer_than_the_text_is_refused_before_it_begins():
         Trainer(toys.config(steps=10**6), DATA, device=CPU)
 
 
-@pytest.mark.skipif(not find_device().torch == "cuda", reason="a graph is captured on a GPU of NVIDIA's or AMD's")
+@pytest.mark.skipif(find_device().torch != "cuda", reason="a graph is captured on a GPU of NVIDIA's or AMD's")
 def test_a_graph_computes_the_same():
     config = toys.config(steps=8, fused_optimizer=True)
     plain, replayed = (Trainer(config.change(graph=graph), DATA) for graph in (False, True))

@@ -1,5 +1,7 @@
 """Updates, batches and the learning rate."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -102,7 +104,7 @@ def test_the_rate_rises_and_falls(schedule):
     shares = [rate(config(schedule=schedule, warmup=0.1), step, 200) for step in range(200)]
     assert shares[0] == pytest.approx(0.05)
     assert max(shares) == pytest.approx(1.0)
-    assert all(b <= a for a, b in zip(shares[20:], shares[21:], strict=False))
+    assert all(b <= a for a, b in itertools.pairwise(shares[20:]))
     assert shares[-1] < 0.11
 
 

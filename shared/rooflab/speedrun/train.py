@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,11 +47,20 @@ def settings(config: Config) -> Iterator[None]:
     torch.set_float32_matmul_precision("highest" if config.precision == "fp32" else "high")
     torch.use_deterministic_algorithms(config.deterministic)
     try:
-        yield
+        with quiet():
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(before[0])
         torch.use_deterministic_algorithms(before[1])
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warnings that torch's compiler raises of torch's own code; those of ours are heard."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"torch(\..*)?$")
+        yield
 
 
 class Trainer:
@@ -101,18 +111,24 @@ class Trainer:
         self.masks = {window: window_mask(config.length, window, self.where) for window in config.windows()}
         self.call, self.judge, self.clip = self.model, self.model, clipped
         if config.compile != "no":
-            self.clip = torch.compile(clipped, dynamic=False)
-        if config.compile == "model":
-            self.call = torch.compile(self.model, dynamic=False)
-            # A second graph, without gradients, is worth its compilation where evaluations are long.
-            self.judge = self.call if self.where.type == "cuda" else self.model
-        elif config.compile == "blocks":
-            for block in self.model.blocks:
-                block.compile(dynamic=False)
+            with quiet():
+                self._compile()
         self.watch, self.clock, self.step = Watch(self), Clock(self.device), 0
         self.graphs: dict[int, tuple[Any, Any]] = {}
         self.start_s, self.reached, self.bits = 0.0, False, math.nan
         self._kept, self.first_step = kept, kept["step"] if kept else 0
+
+    def _compile(self) -> None:
+        import torch
+
+        self.clip = torch.compile(clipped, dynamic=False)
+        if self.config.compile == "blocks":
+            for block in self.model.blocks:
+                block.compile(dynamic=False)
+            return
+        self.call = torch.compile(self.model, dynamic=False)
+        # A second graph, without gradients, is worth its compilation where evaluations are long.
+        self.judge = self.call if self.where.type == "cuda" else self.model
 
     # --- one step
 
