@@ -8,4 +8,4 @@ to train on:
 'Corpus'
 """
 
-__all__: list[str] = []
+__all__ = ()

@@ -66,7 +66,7 @@ def digest(train: np.ndarray, valid: np.ndarray) -> str:
     seen = hashlib.sha256(f"{len(train)} {len(valid)} {train.dtype.itemsize}\n".encode())
     for part in (train, valid):
         for start in range(0, len(part), 1 << 24):  # a few tens of MB at a time: the part may be larger than memory
-            seen.update(np.ascontiguousarray(part[start : start + (1 << 24)], dtype=part.dtype.newbyteorder("<")))
+            seen.update(np.ascontiguousarray(part[start : start + (1 << 24)], dtype=part.dtype.newbyteorder("<")).data)
     return seen.hexdigest()
 
 

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...files import OutputError, explain
-from .corpus import NAMES, TRAIN, VALID, CorpusMissing, data_folder, describe
+from .corpus import TRAIN, VALID, CorpusMissing, data_folder, describe
 from .writing import writing
 
 __all__ = ["PackError", "pack", "unpack", "unpack_waiting"]
@@ -106,10 +106,12 @@ def unpack(file: Path, *, folder: Path | None = None, tell: Tell = _silent) -> d
                 made = writer.finish(**{key: told[key] for key in told if key not in _FOUND})
                 if made["digest"] != told["digest"]:
                     writer.told = {}
-                    raise PackError(f"{file} is damaged: its tokens do not have the digest that it names. Get it again.")
+                    raise PackError(
+                        f"{file} is damaged: its tokens do not have the digest that it names. Get it again."
+                    )
     except (lzma.LZMAError, EOFError) as error:
         raise PackError(f"{file} is damaged or cut short ({error}). Get it again.") from error
-    return made
+    return {**made, "name": told["name"]}
 
 
 _FOUND = ("name", "digest", "train_tokens", "valid_tokens")  # what is counted anew, or is the folder's name
@@ -121,10 +123,9 @@ def _header(packed: BinaryIO, file: Path) -> dict[str, Any]:
     try:
         told = json.loads(packed.readline(_MOST_HEADER))
         counts = [told[key] for key in ("train_tokens", "valid_tokens", "vocabulary", "valid_bytes")]
-        if all(type(count) is int and count > 0 for count in counts) and {"digest", "source"} <= told.keys():
-            # The name becomes the name of a folder.
-            if told["name"] in NAMES or str(told["name"]).isidentifier():
-                return told
+        whole = all(type(count) is int and count > 0 for count in counts) and {"digest", "source"} <= told.keys()
+        if whole and told["name"].isidentifier():  # it becomes the name of a folder
+            return told
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise PackError(f"{file} is damaged: its second line does not describe a corpus. Get it again.")

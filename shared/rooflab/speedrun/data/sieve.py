@@ -6,7 +6,7 @@ stand in files that came before. Validation goes through first, so training neve
 >>> sieve = Sieve()
 >>> sieve.reason(b"x = 1")
 'tiny'
->>> text = b"".join(b"def f%d(argument):  # what the function number %d does\\n    return argument\\n" % (i, i) for i in range(9))
+>>> text = b"".join(b"def f%d(argument):  # what the function of this number does\\n" % i for i in range(9))
 >>> sieve.take(text), sieve.take(text + b"# a comment more")
 ('', 'repeated')
 """
@@ -26,8 +26,7 @@ _GENERATED = re.compile(rb"(?im)^[#\s\"'].{0,100}(?:do not edit|auto-?generated|
                         rb"|generated (?:by|from|with|automatically))")  # fmt: skip
 _COPYLEFT = re.compile(rb"(?i)general public licen[cs]e|\b[al]?gpl|mozilla public licen[cs]e|creative commons|"
                        rb"proprietary|non-?commercial")  # fmt: skip
-_DIGIT = re.compile(rb"[0-9]")
-_SPACE = re.compile(rb"\s")
+_DIGITS_AND_SPACE, _SPACE = b"0123456789 \t\n\r\f\v", b" \t\n\r\f\v"
 
 # reason -> the rule in words; the page on data is made from it.
 RULES = {
@@ -65,7 +64,7 @@ class Sieve:
             return "not text"
         if max(map(len, text.split(b"\n"))) > _LONGEST_LINE:
             return "long lines"
-        if len(_DIGIT.findall(text)) > _DIGITS * (len(text) - len(_SPACE.findall(text))):
+        if len(text.translate(None, _DIGITS_AND_SPACE)) < (1 - _DIGITS) * len(text.translate(None, _SPACE)):
             return "table"
         head = text[:_HEAD_BYTES]
         return "generated" if _GENERATED.search(head) else "licence" if _COPYLEFT.search(head) else ""

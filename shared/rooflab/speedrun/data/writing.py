@@ -42,11 +42,11 @@ class Writer:
 
     def train(self, tokens: np.ndarray) -> None:
         """Append to the training tokens."""
-        self._files[TRAIN].write(np.ascontiguousarray(tokens, dtype="<u2"))
+        self._files[TRAIN].write(np.ascontiguousarray(tokens, dtype="<u2").data)
 
     def valid(self, tokens: np.ndarray) -> None:
         """Append to the validation tokens."""
-        self._files[VALID].write(np.ascontiguousarray(tokens, dtype="<u2"))
+        self._files[VALID].write(np.ascontiguousarray(tokens, dtype="<u2").data)
 
     def finish(self, *, vocabulary: int, valid_bytes: int, source: str, **more: Any) -> dict[str, Any]:
         """Write the description and return it.
