@@ -131,7 +131,7 @@ def table() -> str:
         f"{format_si(wheel.source_bytes, 'B')} | {'validation' if wheel.part == 'valid' else 'training'} |"
         for wheel in code.pinned().wheels
     ]
-    rules = [f"* **{reason}**: it {rule};" for reason, rule in RULES.items()]
+    rules = [f"* **{reason}**: {rule}." for reason, rule in RULES.items()]
     return "\n".join([*rules, "", *rows])
 
 

@@ -18,8 +18,8 @@ LAYERS = {
     "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "tolerances", "units"},
     "measuring": {
         "ceilings", "clocks", "counters", "device", "extras", "files", "footprint", "load", "locks", "logbook",
-        "measurable", "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
-        "simulate", "state",
+        "measurable", "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records",
+        "samples", "shortage", "simulate", "state",
     },
     "showing": {"display", "explorer", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {

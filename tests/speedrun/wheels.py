@@ -7,7 +7,7 @@ from pathlib import Path
 from rooflab.speedrun.data.code import Pins
 from rooflab.speedrun.data.fetching import Wheel, sha256_of
 
-WORDS = "array batch cache device entry field graph handle index join kernel layer merge node order page queue".split()
+WORDS = ("array", "batch", "cache", "device", "entry", "field", "graph", "handle", "index", "join", "kernel", "layer")
 
 
 def source(seed: int, functions: int = 12) -> str:

@@ -26,7 +26,8 @@ __all__ = ["PIECES", "BytePairs", "code_vocabulary", "learn"]
 MERGES = 50_000
 # Letters with the one character before them (" name", ".name", "_name", "(name"); signs with the line's end and the
 # next line's indentation ("):\n        "); an end of line with its indentation; up to three digits; signs; spaces.
-# Bytes of 0x80 and above count as letters. Of nine patterns tried it gave the fewest tokens (docs/speedrun-data.md).
+# Bytes of 0x80 and above count as letters. The simplest of those patterns that gave the fewest tokens of nine tried
+# (docs/speedrun-data.md).
 PIECES = re.compile(
     rb"[^\nA-Za-z\x80-\xff0-9]?[A-Za-z\x80-\xff]+"
     rb"| ?[^\sA-Za-z\x80-\xff0-9]+\n[ \t\n]*"

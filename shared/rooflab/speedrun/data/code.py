@@ -14,6 +14,7 @@ import tomllib
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -141,4 +142,6 @@ def make_code(
     if wheels is None:
         for wheel in pins.wheels:
             (store / wheel.file).unlink(missing_ok=True)
+        with suppress(OSError):  # something else lies in it, or another process still fills it
+            store.rmdir()
     return told

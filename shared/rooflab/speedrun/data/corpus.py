@@ -39,8 +39,8 @@ class Corpus:
 
     Attributes:
         name: "stdlib", "code" or "fineweb".
-        train: tokens, one dimension, uint16 or uint8; may be mapped from a file. Each text ends with an end-of-text
-            token.
+        train: tokens, one dimension, uint16; may be mapped from a file. Texts follow one another, an end-of-text token
+            between two (of `fineweb` before each).
         valid: the same for validation.
         vocabulary: number of tokens, the end of a text among them.
         valid_bytes: bytes of the text that `valid` stands for; ends of texts stand for none.

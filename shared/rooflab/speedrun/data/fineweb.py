@@ -25,7 +25,7 @@ __all__ = ["ShardError", "make_fineweb", "read_shard", "token_lengths"]
 Tell = Callable[[str, int, int], None]
 VOCABULARY = 50_257
 MAGIC, VERSION, HEADER_INTS = 20240520, 1, 256
-# Karpathy's tokens of a 10-billion-token sample of FineWeb, as modded-nanogpt takes them; a shard has 100 million.
+# GPT-2's tokens of a 10-billion-token sample of FineWeb, as modded-nanogpt takes them; a shard has 100 million.
 ADDRESS = "https://huggingface.co/datasets/kjj0/fineweb10B-gpt2/resolve/main/"
 MERGES_ADDRESS = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe"
 MERGES_SHA256 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
