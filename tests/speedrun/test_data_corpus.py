@@ -67,6 +67,18 @@ def test_a_new_corpus_replaces_the_old_one(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["fineweb"]
 
 
+def test_the_same_corpus_stays_where_it_is_and_a_harmed_one_does_not(tmp_path):
+    store(tmp_path)
+    before = (tmp_path / "fineweb" / "train.bin").stat()
+    store(tmp_path)
+    assert (tmp_path / "fineweb" / "train.bin").stat().st_ino == before.st_ino
+    with (tmp_path / "fineweb" / "train.bin").open("r+b") as file:
+        file.write(b"harm")
+    told = store(tmp_path)
+    found = corpus("fineweb", folder=tmp_path)
+    assert digest(found.train, found.valid) == told["digest"]
+
+
 def test_a_failure_leaves_what_was_there(tmp_path):
     told = store(tmp_path)
 

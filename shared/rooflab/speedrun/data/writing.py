@@ -27,7 +27,7 @@ import numpy as np
 
 from ...files import output_folder
 from ...locks import alone_in
-from .corpus import DESCRIPTION, TRAIN, VALID, digest
+from .corpus import DESCRIPTION, TRAIN, VALID, describe, digest
 
 __all__ = ["Writer", "writing"]
 
@@ -85,15 +85,20 @@ def writing(name: str, folder: Path) -> Iterator[Writer]:
         yield writer
         if writer.told:
             temporary.chmod(0o755)
-            _install(temporary, folder / name)
+            _install(temporary, folder / name, writer.told["digest"])
     finally:
         writer.close()
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _install(made: Path, place: Path) -> None:
-    """Rename a folder into its place; what stood there goes first, and stays readable to whoever has it mapped."""
+def _install(made: Path, place: Path, wanted: str) -> None:
+    """Rename a folder into its place; what stood there goes first, and stays readable to whoever has it mapped.
+
+    The same corpus is left as it is: ranks that unpack one file at a time must not take it from each other.
+    """
     with alone_in(place.parent):
+        if _digest_in(place) == wanted:
+            return
         aside = None
         if place.exists():
             aside = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}.")) / "old"
@@ -101,3 +106,14 @@ def _install(made: Path, place: Path) -> None:
         made.rename(place)
         if aside is not None:
             shutil.rmtree(aside.parent, ignore_errors=True)
+
+
+def _digest_in(place: Path) -> str:
+    """The digest of the tokens that lie there, counted anew; "" unless they and their description are whole."""
+    try:
+        told = describe(place.name, place.parent)
+        train, valid = (np.memmap(place / name, dtype="<u2", mode="r") for name in (TRAIN, VALID))
+    except (OSError, ValueError):  # none there, damaged, an empty file
+        return ""
+    found = digest(train, valid)
+    return found if found == told["digest"] else ""
