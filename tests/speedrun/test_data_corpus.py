@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import signal
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -93,6 +96,26 @@ def test_a_failure_leaves_what_was_there(tmp_path):
         writer.train(np.zeros(5, dtype=np.uint16))
     assert corpus("fineweb", folder=tmp_path).digest == told["digest"]
     assert [path.name for path in tmp_path.iterdir()] == ["fineweb"]
+
+
+def test_a_killed_process_leaves_no_half_corpus(tmp_path):
+    told = store(tmp_path)
+    program = (
+        "import os, signal, sys, numpy as np; from pathlib import Path\n"
+        "from rooflab.speedrun.data.writing import writing\n"
+        "with writing('fineweb', Path(sys.argv[1])) as writer:\n"
+        "    writer.train(np.zeros(100_000, dtype=np.uint16)); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == -signal.SIGKILL
+    assert corpus("fineweb", folder=tmp_path).digest == told["digest"]
+    (left,) = tmp_path.glob(".fineweb.*")
+    store(tmp_path)
+    assert left.exists(), "it could be another process's that is at work"
+    os.utime(left, (0, 0))
+    store(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["fineweb"]
 
 
 def test_an_empty_part_is_refused(tmp_path):

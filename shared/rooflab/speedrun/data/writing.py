@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from ...locks import alone_in
 from .corpus import DESCRIPTION, TRAIN, VALID, describe, digest
 
 __all__ = ["Writer", "writing"]
+
+_STALE_S = 86_400.0
 
 
 class Writer:
@@ -79,6 +82,7 @@ def writing(name: str, folder: Path) -> Iterator[Writer]:
         OutputError: the folder cannot be written to.
     """
     folder = output_folder(folder)
+    _clear(name, folder)
     temporary = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}."))
     writer = Writer(temporary)
     try:
@@ -89,6 +93,14 @@ def writing(name: str, folder: Path) -> Iterator[Writer]:
     finally:
         writer.close()
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _clear(name: str, folder: Path) -> None:
+    """Remove what a killed process left behind; nothing takes as long as a day to write."""
+    for left in folder.glob(f".{name}.*"):
+        with suppress(OSError):
+            if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _install(made: Path, place: Path, wanted: str) -> None:
