@@ -17,13 +17,13 @@ PACKAGE = ROOT / "shared" / "rooflab"
 LAYERS = {
     "thinking": {"costs", "knees", "numberformats", "roofline", "specs", "tolerances", "units"},
     "measuring": {
-        "ceilings", "clocks", "counters", "device", "extras", "footprint", "load", "locks", "logbook", "measurable",
-        "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records", "samples", "shortage",
-        "simulate", "state",
+        "ceilings", "clocks", "counters", "device", "extras", "files", "footprint", "load", "locks", "logbook",
+        "measurable", "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records",
+        "samples", "shortage", "simulate", "state",
     },
     "showing": {"display", "explorer", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {
-        "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute", "files",
+        "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute",
         "grading", "kernel_bench", "kernel_commands", "kernel_ladder",
         "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed",
         "stopping", "tour", "traffic", "wording",
@@ -211,6 +211,8 @@ def test_a_climbing_import_is_found():
     assert wrong_imports("from .commands import speedrun", "speedrun.train")
     assert not wrong_imports("from ..tables import table", "speedrun.commands")
     assert not wrong_imports("from .units import FORMATS", "measurement")
+    assert wrong_imports("from ...tables import render_text", "speedrun.data.code")
+    assert not wrong_imports("from ...tables import render_text", "speedrun.data.commands")
     assert not wrong_imports("from .work import Work", "costs", is_package=True)
     assert not wrong_imports("if TYPE_CHECKING:\n    from .plots import style", "costs")
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import statistics
@@ -56,6 +55,7 @@ def _positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab speedrun` and its further commands."""
+    from .data.commands import add_data_commands
     from .ladder import add_ladder_options
 
     rungs = parser.add_mutually_exclusive_group()
@@ -74,12 +74,9 @@ def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save-every", type=int, default=0, metavar="N", help="steps (default: once a minute)")
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     parser.add_argument("--json", action="store_true", help="print each line of the log as JSON, and nothing else")
-    actions = parser.add_subparsers(dest="action", metavar="ladder")
+    actions = parser.add_subparsers(dest="action", metavar="ladder, data")
     add_ladder_options(actions.add_parser("ladder", help="run all rungs, each on top of those before it"))
-    with contextlib.suppress(ImportError):
-        from .data.commands import add_data_commands  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-        add_data_commands(actions.add_parser("data", help="make, pack and unpack the texts").add_subparsers())
+    add_data_commands(actions)
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -148,7 +145,7 @@ def speedrun(options: argparse.Namespace) -> int:
     if options.action == "ladder":
         return run_ladder(options)
     if options.action == "data":
-        return int(options.run(options))
+        return int(options.call(options))
     if options.list:
         print(list_rungs())
         return 0
