@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,39 +26,12 @@ from .data import Corpus
 from .optimizers import Updates, clipped, lay_out, rate
 from .pace import Clock, Result
 from .ranks import Ranks
+from .settings import quiet, settings
 from .watch import Watch
 
-__all__ = ["Trainer", "settings"]
+__all__ = ["Trainer"]
 
 Say = Callable[[dict[str, Any]], None]
-
-
-@contextmanager
-def settings(config: Config) -> Iterator[None]:
-    """torch's settings of this run; what was set before is set again afterwards."""
-    import torch
-
-    before = (torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled())
-    threads = torch.get_num_threads()
-    torch.set_num_threads(config.threads or threads)
-    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)  # one graph for each window
-    torch.set_float32_matmul_precision("highest" if config.precision == "fp32" else "high")
-    torch.use_deterministic_algorithms(config.deterministic)
-    try:
-        with quiet():
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(before[0])
-        torch.use_deterministic_algorithms(before[1])
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the warnings that torch's compiler raises of torch's own code; those of ours are heard."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"torch(\..*)?$")
-        yield
 
 
 class Trainer:
