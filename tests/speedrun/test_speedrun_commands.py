@@ -21,8 +21,8 @@ from . import toys
 torch = pytest.importorskip("torch")
 SPEEDRUN = Path(cli.__file__).parent / "speedrun"
 TRAINER = (
-    "config", "rungs", "model", "attention", "fp8", "optimizers", "muon", "batches", "ranks", "train", "settings", "pace",
-    "checkpoint",
+    "config", "rungs", "model", "attention", "fp8", "optimizers", "muon", "batches", "ranks", "train", "settings",
+    "pace", "checkpoint",
 )  # fmt: skip
 ABLE = Device("cuda", "a chip that can do all", torch="cuda", capability=(9, 0))
 RATES = {"fp32": 5e13, "tf32": 3.5e14, "bf16": 7e14, "fp8": 1.3e15}

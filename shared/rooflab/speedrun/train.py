@@ -2,7 +2,7 @@
 
 >>> from rooflab.speedrun.config import preset
 >>> from rooflab.speedrun.data import corpus
->>> trainer = Trainer(preset("tiny").change(tokens=2048), corpus("stdlib"))
+>>> trainer = Trainer(preset("tiny").change(steps=2), corpus("stdlib"))
 >>> result = trainer.run()
 >>> result.steps, result.bits_per_byte < 8
 (2, True)
