@@ -154,10 +154,13 @@ def count_instructions(text: Mapping[str, str], wanted: Iterable[str]) -> dict[s
 
 
 def _loops(sass: str) -> list[tuple[int, int]]:
-    """The numbers of the first and of the last instruction of each loop: a branch back to a label."""
+    """The numbers of the first and of the last instruction of each loop: a branch back to a label.
+
+    What stands behind the last exit is no loop: there those go who wait for a barrier, and from there back.
+    """
     labels: dict[str, int] = {}
     found, number = [], -1
-    for line in sass.splitlines():
+    for line in sass.rpartition(" EXIT")[0].splitlines():
         if label := re.match(r"(\.L_\w+):", line):
             labels[label[1]] = number + 1
         elif re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+\S", line):
