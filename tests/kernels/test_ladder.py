@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import itertools
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_each_step_is_short_and_says_why_it_is_faster(step):
 
 
 def test_a_reader_goes_from_one_step_to_the_next_with_a_diff():
-    for one, other in ((one, other) for steps in LADDERS.values() for one, other in zip(steps, steps[1:])):  # noqa: B905
+    for one, other in itertools.chain(*(itertools.pairwise(steps) for steps in LADDERS.values())):
         lines = difference(one, other).splitlines()
         changed = [line for line in lines if line.startswith(("+", "-")) and not line.startswith(("+++", "---"))]
         assert 2 <= len(changed) <= 56, (one.ladder, one.name, other.name)
@@ -161,8 +162,13 @@ def right(q, k, v):
 @pytest.mark.parametrize(
     ("name", "shape"),
     # The first steps go through the keys one by one, or have a program for each query: minutes in the interpreter.
-    [("naive", (2, 5, 16)), ("naive", (1, 33, 2)), *((name, (2, 37, 16)) for name in ("coalesced", "online", "tiled"))]
-    + [("tiled", (2, 200, 64)), *((name, shape) for name in WHOLE_TILES for shape in ((1, 128, 16), (3, 256, 64)))],
+    [
+        ("naive", (2, 5, 16)),
+        ("naive", (1, 33, 2)),
+        ("tiled", (2, 200, 64)),
+        *((name, (2, 37, 16)) for name in ("coalesced", "online", "tiled")),
+        *((name, shape) for name in WHOLE_TILES for shape in ((1, 128, 16), (3, 256, 64))),
+    ],
     ids=str,
 )
 def test_every_step_of_attention_is_right(name, shape, dtype):
@@ -199,9 +205,11 @@ def test_every_step_has_a_prediction_and_none_is_slower_than_the_last():
         assert list(COUNTS[ladder]) == [step.name for step in steps]
         times = [predicted(ladder, step.name) for step in steps]
         # By 2 %: what is taken from memory may cost an instruction.
-        assert all(after <= 1.02 * before for before, after in zip(times, times[1:], strict=False)), ladder
+        assert all(after <= 1.02 * before for before, after in itertools.pairwise(times)), ladder
         assert all(1e-5 < taken < 1 for taken in times)
-    assert predicted("softmax", "registers") == pytest.approx(4 * units("softmax", SIZES["softmax"]) / 4.28e12)
+    assert predicted("softmax", "registers") == pytest.approx(
+        4 * units("softmax", SIZES["softmax"]) / 4.28e12, rel=0.01
+    )
 
 
 COMPILED = """

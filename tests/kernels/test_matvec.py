@@ -252,5 +252,3 @@ def test_the_instructions_of_a_code_leave_time_for_the_memory(tmp_path):
     taken = {name: round(each, 1) for name, (each, _) in told.items()}
     most = {"plain 1 0": 3.0, "int8 1 0": 4.2, "fp8 1 0": 4.2, "int4 1 128": 3.3, "int4 8 128": 4.0, "int4 1 32": 4.2}
     assert {name: each for name, each in taken.items() if each > most[name]} == {}
-
-

@@ -80,7 +80,8 @@ def matvec(m: int, n: int, dtype: str) -> Work:
 def quantized_linear(rows: int, inputs: int, outputs: int, dtype: str, *, weights: str, group: int = 0) -> Work:
     """A layer x W on a (rows, inputs) array, its weights in fewer bits than x, with scales.
 
-    FLOPs: 2 rows inputs outputs. Bytes: those of the weights and their scales, s rows inputs read, s rows outputs written.
+    FLOPs: 2 rows inputs outputs. Bytes: those of the weights and their scales and s rows inputs read, s rows outputs
+    written.
 
     Args:
         rows: of x.

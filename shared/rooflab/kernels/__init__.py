@@ -40,7 +40,8 @@ __all__ = [
     "scaled_matmul", "softmax", "swiglu",
 ]  # fmt: skip
 
-_ELSEWHERE = {"attention": "attend", "matvec": "products", "quantize": "quantize"}  # the families whose functions have their own module
+# The families whose functions have their own module, by the first word of a name.
+_ELSEWHERE = {"attention": "attend", "matvec": "products", "quantize": "quantize"}
 
 prefer_interpreter()
 

@@ -1,4 +1,4 @@
-"""How the steps of the ladders are compiled for a chip that is not there: in bf16, at the sizes at which they are timed.
+"""How the steps of the ladders are compiled for a chip that is not there: in bf16, with the blocks that they launch.
 
 >>> CHIPS["specialized"]
 ('sm90',)
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rooflab.kernels.compiled import Build
+from rooflab.kernels.targets import TARGETS
 
 from .steps import LADDERS, Step
 
@@ -55,8 +56,8 @@ def _build(step: Step) -> Build:
     if step.ladder != "softmax" and step.name in ("pipelined", "persistent"):
         blocks = {"c": (128, 128), "a": (128, 64), "b": (64, 128)}
         types |= {name: _tile(*blocks.get(name, (128, _D))) for name in arrays}
-    chips = CHIPS.get(step.name) if step.ladder != "softmax" else None
-    return Build(kernel, types, constants, warps, constants.get("STAGES", 1), **({"chips": chips} if chips else {}))
+    chips = tuple(TARGETS) if step.ladder == "softmax" else CHIPS.get(step.name, tuple(TARGETS))
+    return Build(kernel, types, constants, warps, constants.get("STAGES", 1), chips=chips)
 
 
 def _tile(rows: int, cols: int) -> str:

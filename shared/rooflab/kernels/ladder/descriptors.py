@@ -50,4 +50,4 @@ def described(heads: tuple[Any, ...], rows: int) -> list[Any]:
 def check_tiles(heads: Any, rows: int) -> None:
     """Refuse heads whose length is no multiple of a tile's rows."""
     if heads.shape[1] % rows:
-        raise ValueError(f"This step of the ladder takes whole tiles: lengths that {rows} divides; found {heads.shape[1]}.")
+        raise ValueError(f"This step of the ladder takes lengths that {rows} divides; found {heads.shape[1]}.")

@@ -5,7 +5,7 @@ they issue, and the products of the matrix units. The highest one decides where 
 are added. A step that waits for memory at each turn of its loop adds these turns.
 
 >>> [round(predicted("matmul", name) * 1e3, 1) for name in ("naive", "coalesced", "tiled", "specialized")]
-[66.3, 22.2, 0.4, 0.2]
+[66.2, 22.2, 0.4, 0.2]
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from rooflab.specs import chip
+
 __all__ = ["COUNTS", "SIZES", "Counts", "predicted", "units"]
 
 # Where the steps are timed: rows and columns; M, N and K; heads, length and D. All in bf16.
 SIZES = {"softmax": (16384, 4096), "matmul": (4096, 4096, 4096), "attention": (16, 4096, 128)}
 
 # An H200: 132 multiprocessors at up to 1.98 GHz, each of which issues instructions for 128 lanes and reads 128 bytes of
-# its cache in a clock (CUDA C++ Programming Guide 13.0, compute capability 9.0); a large copy and the library's product
-# of 4096 cubed as measured on one; the wait for a block from memory, or from the second-level cache.
+# its cache in a clock (CUDA C++ Programming Guide 13.0, compute capability 9.0). Which shares of the data sheet's rates
+# a large copy and the library's product of 4096 cubed reach, measured; the wait for a block from memory or the cache.
 _MULTIPROCESSORS = 132
 _LANES_PER_S = _MULTIPROCESSORS * 128 * 1.98e9
 _CACHE_BYTES_PER_S = _MULTIPROCESSORS * 128 * 1.98e9
-_MEMORY_BYTES_PER_S, _MATRIX_FLOPS_PER_S = 4.28e12, 697e12
+_MEMORY_SHARE, _MATRIX_SHARE = 0.89, 0.705
 _WAIT_S = 0.6e-6
 
 
@@ -86,7 +88,7 @@ def units(ladder: str, size: tuple[int, ...]) -> int:
 
 def predicted(ladder: str, name: str) -> float:
     """Return the seconds that a step should take on an H200, at the size at which it is timed."""
-    one, many = COUNTS[ladder][name], units(ladder, SIZES[ladder])
-    issue, matrix = one.instructions / _LANES_PER_S, one.flops / _MATRIX_FLOPS_PER_S
-    roofs = [one.memory / _MEMORY_BYTES_PER_S, one.asked / _CACHE_BYTES_PER_S, issue, matrix]
+    one, many, h200 = COUNTS[ladder][name], units(ladder, SIZES[ladder]), chip("h200")
+    issue, matrix = one.instructions / _LANES_PER_S, one.flops / (_MATRIX_SHARE * h200.flops_per_s["bf16"])
+    roofs = [one.memory / (_MEMORY_SHARE * h200.bytes_per_s), one.asked / _CACHE_BYTES_PER_S, issue, matrix]
     return many * max(*roofs, 0.0 if one.overlap else issue + matrix) + one.waits * _WAIT_S

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
 
@@ -47,5 +46,5 @@ def attention_kernel(o, q, k, v, scores, scale, L, D, M: tl.constexpr):
 def attention(o: Any, q: Any, k: Any, v: Any) -> None:
     """Write softmax(q k^T / sqrt(D)) v to o; all contiguous, of shape [heads, L, D]."""
     heads, L, D = q.shape
-    scores = q.new_empty((heads, L, L), dtype=torch.float32)
+    scores = q[:0].float().new_empty(heads, L, L)
     launch(attention_kernel, (-(-L // 128), heads), o, q, k, v, scores, D**-0.5, L, D, M=128, num_warps=4)

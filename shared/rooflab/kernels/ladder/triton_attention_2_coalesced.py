@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
 
@@ -50,5 +49,5 @@ def attention_kernel(o, q, k, v, scores, scale, L, D: tl.constexpr, N: tl.conste
 def attention(o: Any, q: Any, k: Any, v: Any) -> None:
     """Write softmax(q k^T / sqrt(D)) v to o; all contiguous, of shape [heads, L, D], D a power of two."""
     heads, L, D = q.shape
-    scores = q.new_empty((heads, L, L), dtype=torch.float32)
+    scores = q[:0].float().new_empty(heads, L, L)
     launch(attention_kernel, (L, heads), o, q, k, v, scores, D**-0.5, L, D=D, N=32, num_warps=4)

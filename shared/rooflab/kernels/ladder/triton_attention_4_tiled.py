@@ -42,7 +42,7 @@ def attention_kernel(o, q, k, v, scale, L, D: tl.constexpr, M: tl.constexpr, N: 
 
 
 def attention(o: Any, q: Any, k: Any, v: Any) -> None:
-    """Write softmax(q k^T / sqrt(D)) v to o; all contiguous, of shape [heads, L, D], D a power of two from 16 to 128."""
+    """Write softmax(q k^T / sqrt(D)) v to o; all contiguous, [heads, L, D], D is 16, 32, 64 or 128."""
     heads, L, D = q.shape
     grid = (-(-L // 128), heads)
     launch(attention_kernel, grid, o, q, k, v, D**-0.5, L, D=D, M=128, N=128, num_warps=8, num_stages=1)

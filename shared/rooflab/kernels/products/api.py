@@ -19,8 +19,8 @@ def matvec(x: Any, w: Any, scale: Any = None, zero: Any = None) -> Any:
 
     Args:
         x: of shape [..., K], at most 8 rows, bfloat16 or float16.
-        w: weights of shape [N, K]: in the format of x; in int8; in float8_e4m3fn; or in 4 bits, [N, K / 2] in uint8, the
-            first of two in the low half (see :func:`rooflab.kernels.quantize_weights`). They have no gradient.
+        w: weights of shape [N, K], in the format of x, in int8 or in float8_e4m3fn; or in 4 bits, [N, K / 2] in uint8,
+            the first of two in the low half (see :func:`rooflab.kernels.quantize_weights`). They have no gradient.
         scale: of weights in 8 bits, [N], of int8 or [N, K / 128]; of 4 bits [N, K / group]. A group has 32, 64 or 128
             weights. float32, bfloat16 or float16.
         zero: zero points of 4 bits, whole numbers of the shape of scale (default: 8).

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rooflab.kernels.compiled import Build
+from rooflab.kernels.compiled import Build, types_of
 
 from .tiles import TILINGS, launch_options
 
@@ -74,7 +74,7 @@ def matvec(
     choice = dict(blocks(form, rows, group)[place])
     warps, _ = choice.pop("num_warps"), choice.pop("PER_SM")
     types = {"y": "*bf16", "x": "*bf16", "w": {"plain": "*bf16", "int8": "*i8"}.get(form, "*u8"), "scale": "*bf16"}
-    types |= {"zero": "*u8"} | dict.fromkeys("N K cols w_step x_step rows steps".split(), "i32")
+    types |= {"zero": "*u8"} | types_of("", "N K cols w_step x_step rows steps")
     flags: dict[str, Any] = {"FORM": form, "GROUP": group, "ZERO": zeros, "PTX": chips == ENGINE}
     flags["P"] = 1 << (rows - 1).bit_length()
     flags |= dict.fromkeys(["scale"] * (form == "plain") + ["zero"] * (not zeros))  # which are not there

@@ -31,8 +31,8 @@ _NAME = "matvec"
 MOST_ROWS = 8
 GROUPS = (32, 64, 128)
 _COLUMNS = 8  # the least that the matrix units take: more of them cost as much again
-# Rows of W and bytes of each at a time, warps, stages, and programs a multiprocessor that a call should have. Of each 16
-# rows one warp takes care.
+# Rows of W and bytes of each at a time, warps (one for 16 rows), stages, and programs a multiprocessor that a call
+# should have.
 _BLOCKS = (
     (64, 128, 4, 4, 4), (64, 128, 4, 4, 8), (32, 128, 2, 4, 8), (16, 128, 1, 4, 16), (128, 64, 4, 5, 4),
     (64, 128, 4, 5, 4), (64, 64, 4, 6, 8), (128, 128, 8, 4, 2), (64, 128, 4, 3, 16), (32, 128, 2, 5, 16),
@@ -87,7 +87,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
 
 
 def _gradient(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    return dy @ numbers(*ctx.saved_tensors, dtype=dy.dtype), None, None, None
+    w, scale, zero = ctx.saved_tensors
+    return dy @ numbers(w, scale, zero, dy.dtype), None, None, None
 
 
 thin_product.register_autograd(_gradient, setup_context=_keep)
@@ -158,7 +159,7 @@ def _run(
 
     if x.device.type == "cpu":
         return run({"R": 32, "KB": max(64, group), "STAGES": 1, "PER_SM": 1, "num_warps": 4})
-    return run(choose(f"{_NAME}_{form}", (rows, n, k), blocks(form, rows, group), run, x.device))
+    return run(choose(f"{_NAME}_{form}", (rows, n, k, group or k), blocks(form, rows, group), run, x.device))
 
 
 def _has_ptx(x: torch.Tensor) -> bool:
@@ -180,7 +181,7 @@ def _check(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor | None, zero: t
         half = " / 2" if form == "int4" else ""
         refuse(_NAME, f"expected x [..., K] and w [N, K{half}]; found {list(x.shape)} and {list(w.shape)}.")
     if x.shape[0] > MOST_ROWS:
-        refuse(_NAME, f"expected at most {MOST_ROWS} rows of x; found {x.shape[0]}: use matmul, with numbers for codes.")
+        refuse(_NAME, f"expected at most {MOST_ROWS} rows of x; found {x.shape[0]}: use matmul, on numbers for codes.")
     if zero is not None and (form != "int4" or scale is None or zero.shape != scale.shape or zero.is_floating_point()):
         refuse(_NAME, "expected zero points as whole numbers, with int4 alone, of the shape of its scales.")
     return 0 if form == "plain" else _group(x, w, scale, form)

@@ -88,7 +88,7 @@ def widen(codes, x, FORM: tl.constexpr, PTX: tl.constexpr):
     return v
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["steps"])
 def matvec_kernel(
     y, x, w, scale, zero, N, K, cols, w_step, x_step, rows, steps,
     R: tl.constexpr, KB: tl.constexpr, FORM: tl.constexpr, GROUP: tl.constexpr, ZERO: tl.constexpr, P: tl.constexpr,
@@ -96,8 +96,8 @@ def matvec_kernel(
 ):  # fmt: skip
     """R rows of W times `rows` rows of x, over a range of `steps` times KB of K.
 
-    w is [N, cols], its rows w_step apart; cols is K, or half of it if FORM is "int4". scale and zero are [N, K / GROUP],
-    or [N] if GROUP is 0. y is [splits, rows, N]. P, a power of two, is at least `rows`.
+    w is [N, cols], its rows w_step apart; cols is K, or half of it if FORM is "int4". scale and zero are
+    [N, K / GROUP], or [N] if GROUP is 0. y is [splits, rows, N]. P, a power of two, is at least `rows`.
     Grid: (N / R, splits), both rounded up.
     """
     PACK: tl.constexpr = 2 if FORM == "int4" else 1
@@ -116,8 +116,8 @@ def matvec_kernel(
     total = tl.zeros((R, C), tl.float32)
     one = tl.full((R, KB // PACK), 1.0, x.dtype.element_ty)
     # Scales of the next step are on their way during this one; the first step's here.
-    s = tl.load(scale + at_group + first * GROUPS, mask=scaled & (first < last), other=0.0) if GROUP else 1.0
-    z = tl.load(zero + at_group + first * GROUPS, mask=scaled & (first < last), other=0) if ZERO else 0
+    s = tl.load(scale + at_group + first * GROUPS, mask=scaled & (first < last), other=0.0) if GROUP else one
+    z = tl.load(zero + at_group + first * GROUPS, mask=scaled & (first < last), other=0) if ZERO else one
     for step in tl.range(first, last, num_stages=STAGES):
         codes = tl.load(at_w + step * (KB // PACK), mask=known & (step * (KB // PACK) + j < cols), other=0)
         xs = tl.load(at_x + step * KB, mask=mine & (step * KB + i < K), other=0.0)
