@@ -34,8 +34,8 @@ __all__ = ["Runner", "Speed", "TooFast", "Unsteady", "against_roof", "route", "s
 _WIDEST = 0.2  # of the roof: a band that says something
 _ROUNDS = 3
 _PILOTS, _PILOT = 5, 4  # readings before the first, of so many calls, from which the number of calls together follows
-_NOISE = 0.1  # of one reading, beside the ceiling of all its calls
-_MOST_TOGETHER, _LONGEST_S = 32, 0.5  # calls of one reading, and what they may take
+_NOISE = 0.05  # of one reading, beside the ceiling of all its calls
+_MOST_TOGETHER, _LONGEST_S = 128, 0.5  # calls of one reading, and what they may take
 # A result this much faster than the measured roof is no measurement.
 _TOO_FAST = 1.15
 # FLOP per byte from which on arithmetic may bind on some device, so that a product is timed beside the copy.
@@ -81,8 +81,8 @@ class Speed:
 class Runner(Protocol):
     """Whoever runs one function between start and stop: this process, or another one."""
 
-    def go(self, seed: int, key: int, calls: int) -> list[int]:
-        """Run it several times; returns the digest of each time's results."""
+    def go(self, seed: int, key: int, calls: int) -> int:
+        """Run it several times; returns the digest of all results."""
         ...
 
     def fetch(self) -> Sequence[Any]:
@@ -120,7 +120,7 @@ class _Here:
     def __init__(self, function: Callable[..., Any], recipes: Sequence[Recipe], device: str, framework: str) -> None:
         self.function, self.timed = function, Timed(recipes, device, framework)
 
-    def go(self, seed: int, key: int, calls: int) -> list[int]:
+    def go(self, seed: int, key: int, calls: int) -> int:
         return self.timed.go(self.function, seed, key, calls)
 
     def fetch(self) -> Sequence[Any]:
@@ -189,7 +189,7 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
         runners[name] = opened(what, trial.inputs, trial.device, "torch")
     for name, runner in runners.items():
         seed, key = _fresh()
-        [digest] = runner.go(seed, key, 1)  # compiles and loads
+        digest = runner.go(seed, key, 1)  # compiles and loads
         if name == "own":
             trial.verify(runner.fetch(), seed, key, digest)  # what is wrong is not timed
     together = _together(runners, trial)
@@ -197,10 +197,10 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
     for rounds in range(1, _ROUNDS + 1):
         for turn in range(calls):
             for name in list(runners) if turn % 2 else list(runners)[::-1]:
-                taken, seed, key, digests = _timed(runners[name], together)
+                taken, seed, key, digest = _timed(runners[name], together)
                 times[name].append(taken)
                 if name == "own":
-                    last = seed, key, digests
+                    last = seed, key, digest, together
             trial.verify_blocks(runners["own"].blocks, *last)
         try:
             return _speed(times, together)
@@ -210,12 +210,12 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
     raise AssertionError
 
 
-def _timed(runner: Runner, together: int) -> tuple[float, int, int, list[int]]:
+def _timed(runner: Runner, together: int) -> tuple[float, int, int, int]:
     runner.go(*_fresh(), 1)  # a device that has idled, or has served another process, wakes up
     seed, key = _fresh()
     begun = time.perf_counter()
-    digests = runner.go(seed, key, together)
-    return time.perf_counter() - begun, seed, key, digests
+    digest = runner.go(seed, key, together)
+    return time.perf_counter() - begun, seed, key, digest
 
 
 def _together(runners: Mapping[str, Runner], trial: Trial) -> int:
