@@ -24,15 +24,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from .costs import Work
 from .grading.timed import Recipe, Timed, probe_function
 from .grading.trial import Trial
-from .samples import median_interval
 
 __all__ = ["Runner", "Speed", "TooFast", "Unsteady", "against_roof", "route", "set_runners"]
 
 _WIDEST = 0.2  # of the roof: a band that says something
 _ROUNDS = 3
+_RESAMPLES = 999  # of the turns, for the band (percentile bootstrap)
 _PILOTS, _PILOT = 5, 4  # readings before the first, of so many calls, from which the number of calls together follows
 _NOISE = 0.05  # of one reading, beside the ceiling of all its calls
 _MOST_TOGETHER, _LONGEST_S = 128, 0.5  # calls of one reading, and what they may take
@@ -56,8 +58,8 @@ class Speed:
 
     Attributes:
         ratio: bound / time, medians.
-        low: its lower end, from 95 % intervals of both medians.
-        high: its upper end, which decides about points.
+        low: the lower end of its 95 % interval, by resampling the turns.
+        high: the upper end, which decides about points.
         seconds: of one call, without what the protocol takes.
         bound_s: what the roof allows, measured in the same run.
         calls: how many were timed, and verified.
@@ -242,21 +244,32 @@ def _speed(times: Mapping[str, Sequence[float]], together: int = 1) -> Speed:
         times: of each runner, in seconds.
         together: the calls that each of them took.
     """
-    net = {
-        name: [(taken - null) / together for taken, null in zip(each, times["null"], strict=True)]
-        for name, each in times.items()
-        if name != "null"
-    }
-    own, ceiling = net.pop("own"), max(net.values(), key=statistics.median)
-    bound, median = statistics.median(ceiling), statistics.median(own)
-    (least, most), (fast, slow) = median_interval(ceiling), median_interval(own)
-    if fast <= 0 or most / fast - least / slow > _WIDEST:
+    taken = {name: np.asarray(each) / together for name, each in times.items()}
+    own, bound = (float(one[0]) for one in _medians(taken, np.arange(len(taken["own"]))[None]))
+    turns = np.random.default_rng(0).integers(0, len(taken["own"]), (_RESAMPLES, len(taken["own"])))
+    owns, bounds = _medians(taken, turns)
+    low, high = np.percentile(bounds / np.maximum(owns, 1e-12), [2.5, 97.5])
+    if min(own, bound) <= 0 or high - low > _WIDEST:
+        slow, fast = np.percentile(owns, [97.5, 2.5]) * 1e6
+        lower, upper = np.percentile(bounds, [2.5, 97.5]) * 1e6
         raise Unsteady(
-            f"The times vary too much: the median of the function's lies between {fast * 1e6:.0f} and "
-            f"{slow * 1e6:.0f} µs, the ceiling's between {least * 1e6:.0f} and {most * 1e6:.0f} µs. Measure again "
-            "on a device that nobody else uses, or on larger inputs."
+            f"The times vary too much: a call takes between {fast:.0f} and {slow:.0f} µs, and the roof's time is "
+            f"between {lower:.0f} and {upper:.0f} µs. Measure again on a device that nobody else uses, or on larger inputs."
         )
-    if bound / median > _TOO_FAST:
-        told = f"a call took {median * 1e6:.0f} µs, and this device needs {bound * 1e6:.0f} µs for it at the least"
+    if bound / own > _TOO_FAST:
+        told = f"a call took {own * 1e6:.0f} µs, and this device needs {bound * 1e6:.0f} µs for it at the least"
         raise TooFast(f"The time cannot be true: {told}.")
-    return Speed(bound / median, least / slow, most / fast, median, bound, len(own) * together)
+    return Speed(bound / own, float(low), float(high), own, bound, len(taken["own"]) * together)
+
+
+def _medians(taken: Mapping[str, np.ndarray[Any, Any]], turns: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    """Medians over some turns of the function's time and of the slower ceiling's, without what the protocol takes.
+
+    Args:
+        taken: the times of each runner, in seconds, of shape (turns,).
+        turns: which of them, of shape (resamples, turns): what all runners had to bear in a turn stays together.
+    """
+    median = {name: np.median(each[turns], axis=1) for name, each in taken.items()}
+    null = median.pop("null")
+    own = median.pop("own") - null
+    return own, np.max(list(median.values()), axis=0) - null

@@ -24,12 +24,12 @@ def test_the_slower_ceiling_is_the_roof():
 
 
 def test_noise_is_no_gift():
-    with pytest.raises(speed.Unsteady, match="function's lies between -100 and 900 µs"):
+    with pytest.raises(speed.Unsteady, match="a call takes between -100 and 900 µs"):
         speed._speed(times([0.9e-3, 1.9e-3] * 10))
 
 
 def test_a_ceiling_that_others_slow_is_none():
-    with pytest.raises(speed.Unsteady, match="ceiling's between 100 and 300 µs"):
+    with pytest.raises(speed.Unsteady, match="roof's time is between 100 and 300 µs"):
         speed._speed(times([1.2e-3] * 20) | {"copy": [1.1e-3, 1.3e-3] * 10})
 
 

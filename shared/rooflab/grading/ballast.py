@@ -13,7 +13,7 @@ from .digest import chained, key_of
 __all__ = ["ballast", "lead"]
 
 _CACHES = 2  # sizes of the cache that are read before and after a call
-_LEAD = 12  # passes over these data for each call: half a millisecond on an H200, in which a host makes 20 launches
+_LEAD = 4  # passes over these data for each call: what a host that is a little slower than the device falls behind
 
 
 def ballast(device: str) -> Any:
