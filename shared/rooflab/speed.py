@@ -253,8 +253,8 @@ def _speed(times: Mapping[str, Sequence[float]], together: int = 1) -> Speed:
         slow, fast = np.percentile(owns, [97.5, 2.5]) * 1e6
         lower, upper = np.percentile(bounds, [2.5, 97.5]) * 1e6
         raise Unsteady(
-            f"The times vary too much: a call takes between {fast:.0f} and {slow:.0f} µs, and the roof's time is "
-            f"between {lower:.0f} and {upper:.0f} µs. Measure again on a device that nobody else uses, or on larger inputs."
+            f"The times vary too much: a call takes between {fast:.0f} and {slow:.0f} µs, the roof's time is between "
+            f"{lower:.0f} and {upper:.0f} µs. Measure again on a device that nobody else uses, or on larger inputs."
         )
     if bound / own > _TOO_FAST:
         told = f"a call took {own * 1e6:.0f} µs, and this device needs {bound * 1e6:.0f} µs for it at the least"
