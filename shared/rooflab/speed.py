@@ -24,18 +24,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from .costs import Work
 from .grading.timed import Recipe, Timed, probe_function
 from .grading.trial import Trial
-from .samples import median_interval
 
 __all__ = ["Runner", "Speed", "TooFast", "Unsteady", "against_roof", "route", "set_runners"]
 
 _WIDEST = 0.2  # of the roof: a band that says something
 _ROUNDS = 3
+_RESAMPLES = 999  # of the turns, for the band (percentile bootstrap)
 _PILOTS, _PILOT = 5, 4  # readings before the first, of so many calls, from which the number of calls together follows
-_NOISE = 0.1  # of one reading, beside the ceiling of all its calls
-_MOST_TOGETHER, _LONGEST_S = 32, 0.5  # calls of one reading, and what they may take
+_NOISE = 0.05  # of one reading, beside the ceiling of all its calls
+_MOST_TOGETHER, _LONGEST_S = 128, 0.5  # calls of one reading, and what they may take
 # A result this much faster than the measured roof is no measurement.
 _TOO_FAST = 1.15
 # FLOP per byte from which on arithmetic may bind on some device, so that a product is timed beside the copy.
@@ -56,8 +58,8 @@ class Speed:
 
     Attributes:
         ratio: bound / time, medians.
-        low: its lower end, from 95 % intervals of both medians.
-        high: its upper end, which decides about points.
+        low: the lower end of its 95 % interval, by resampling the turns.
+        high: the upper end, which decides about points.
         seconds: of one call, without what the protocol takes.
         bound_s: what the roof allows, measured in the same run.
         calls: how many were timed, and verified.
@@ -81,8 +83,8 @@ class Speed:
 class Runner(Protocol):
     """Whoever runs one function between start and stop: this process, or another one."""
 
-    def go(self, seed: int, key: int, calls: int) -> list[int]:
-        """Run it several times; returns the digest of each time's results."""
+    def go(self, seed: int, key: int, calls: int) -> int:
+        """Run it several times; returns the digest of all results."""
         ...
 
     def fetch(self) -> Sequence[Any]:
@@ -120,7 +122,7 @@ class _Here:
     def __init__(self, function: Callable[..., Any], recipes: Sequence[Recipe], device: str, framework: str) -> None:
         self.function, self.timed = function, Timed(recipes, device, framework)
 
-    def go(self, seed: int, key: int, calls: int) -> list[int]:
+    def go(self, seed: int, key: int, calls: int) -> int:
         return self.timed.go(self.function, seed, key, calls)
 
     def fetch(self) -> Sequence[Any]:
@@ -189,7 +191,7 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
         runners[name] = opened(what, trial.inputs, trial.device, "torch")
     for name, runner in runners.items():
         seed, key = _fresh()
-        [digest] = runner.go(seed, key, 1)  # compiles and loads
+        digest = runner.go(seed, key, 1)  # compiles and loads
         if name == "own":
             trial.verify(runner.fetch(), seed, key, digest)  # what is wrong is not timed
     together = _together(runners, trial)
@@ -197,10 +199,10 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
     for rounds in range(1, _ROUNDS + 1):
         for turn in range(calls):
             for name in list(runners) if turn % 2 else list(runners)[::-1]:
-                taken, seed, key, digests = _timed(runners[name], together)
+                taken, seed, key, digest = _timed(runners[name], together)
                 times[name].append(taken)
                 if name == "own":
-                    last = seed, key, digests
+                    last = seed, key, digest, together
             trial.verify_blocks(runners["own"].blocks, *last)
         try:
             return _speed(times, together)
@@ -210,12 +212,12 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
     raise AssertionError
 
 
-def _timed(runner: Runner, together: int) -> tuple[float, int, int, list[int]]:
+def _timed(runner: Runner, together: int) -> tuple[float, int, int, int]:
     runner.go(*_fresh(), 1)  # a device that has idled, or has served another process, wakes up
     seed, key = _fresh()
     begun = time.perf_counter()
-    digests = runner.go(seed, key, together)
-    return time.perf_counter() - begun, seed, key, digests
+    digest = runner.go(seed, key, together)
+    return time.perf_counter() - begun, seed, key, digest
 
 
 def _together(runners: Mapping[str, Runner], trial: Trial) -> int:
@@ -242,21 +244,32 @@ def _speed(times: Mapping[str, Sequence[float]], together: int = 1) -> Speed:
         times: of each runner, in seconds.
         together: the calls that each of them took.
     """
-    net = {
-        name: [(taken - null) / together for taken, null in zip(each, times["null"], strict=True)]
-        for name, each in times.items()
-        if name != "null"
-    }
-    own, ceiling = net.pop("own"), max(net.values(), key=statistics.median)
-    bound, median = statistics.median(ceiling), statistics.median(own)
-    (least, most), (fast, slow) = median_interval(ceiling), median_interval(own)
-    if fast <= 0 or most / fast - least / slow > _WIDEST:
+    taken = {name: np.asarray(each) / together for name, each in times.items()}
+    own, bound = (float(one[0]) for one in _medians(taken, np.arange(len(taken["own"]))[None]))
+    turns = np.random.default_rng(0).integers(0, len(taken["own"]), (_RESAMPLES, len(taken["own"])))
+    owns, bounds = _medians(taken, turns)
+    low, high = np.percentile(bounds / np.maximum(owns, 1e-12), [2.5, 97.5])
+    if min(own, bound) <= 0 or high - low > _WIDEST:
+        slow, fast = np.percentile(owns, [97.5, 2.5]) * 1e6
+        lower, upper = np.percentile(bounds, [2.5, 97.5]) * 1e6
         raise Unsteady(
-            f"The times vary too much: the median of the function's lies between {fast * 1e6:.0f} and "
-            f"{slow * 1e6:.0f} µs, the ceiling's between {least * 1e6:.0f} and {most * 1e6:.0f} µs. Measure again "
-            "on a device that nobody else uses, or on larger inputs."
+            f"The times vary too much: a call takes between {fast:.0f} and {slow:.0f} µs, the roof's time is between "
+            f"{lower:.0f} and {upper:.0f} µs. Measure again on a device that nobody else uses, or on larger inputs."
         )
-    if bound / median > _TOO_FAST:
-        told = f"a call took {median * 1e6:.0f} µs, and this device needs {bound * 1e6:.0f} µs for it at the least"
+    if bound / own > _TOO_FAST:
+        told = f"a call took {own * 1e6:.0f} µs, and this device needs {bound * 1e6:.0f} µs for it at the least"
         raise TooFast(f"The time cannot be true: {told}.")
-    return Speed(bound / median, least / slow, most / fast, median, bound, len(own) * together)
+    return Speed(bound / own, float(low), float(high), own, bound, len(taken["own"]) * together)
+
+
+def _medians(taken: Mapping[str, np.ndarray[Any, Any]], turns: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    """Medians over some turns of the function's time and of the slower ceiling's, without what the protocol takes.
+
+    Args:
+        taken: the times of each runner, in seconds, of shape (turns,).
+        turns: which of them, of shape (resamples, turns): what all runners had to bear in a turn stays together.
+    """
+    median = {name: np.median(each[turns], axis=1) for name, each in taken.items()}
+    null = median.pop("null")
+    own = median.pop("own") - null
+    return own, np.max(list(median.values()), axis=0) - null

@@ -64,6 +64,8 @@ JAX_CHEATS = {
 CHEATS = {
     "leaves the cache as it is": "import rooflab.grading.timed as t\n"
     "t.ballast = lambda device: torch.zeros(0, dtype=torch.int32, device=device)\n" + EAGER,
+    "leaves the lead out": "import rooflab.grading.timed as t\n"
+    "import rooflab.grading.digest as d\nt.lead = lambda ballast, key, calls: d.chained(ballast, key)\n" + EAGER,
     "kept by identity": "kept = []\ndef softmax(x):\n    if not kept: kept.append(torch.softmax(x, -1))\n"
     "    return kept[0]",
     "another stream": "s = torch.cuda.Stream()\ndef softmax(x):\n    y = torch.empty_like(x)\n"
@@ -72,11 +74,11 @@ CHEATS = {
     "    threading.Thread(target=lambda: y.copy_(torch.softmax(x, -1))).start()\n    return y",
     "wrong": "def softmax(x): return x",
     "patched protocol": "import rooflab.grading.timed as t\n"
-    "t.digests_of = lambda lefts, keys: [0] * len(keys)\n" + EAGER,
+    "t.hashed = lambda left, levels, key: 0\n" + EAGER,
     "answers at once": """
 import rooflab.grading.guest as g, threading
 def go(self, number, seed, key, calls):
-    self.channel.send({"kind": "done", "error": None, "digests": [1] * calls})
+    self.channel.send({"kind": "done", "error": None, "digest": 1})
     timed, function = self.timers[number]
     timed.go(function, seed, key, calls)
 g._Guest.go = go

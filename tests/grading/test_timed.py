@@ -22,8 +22,11 @@ def test_the_kernel_gives_the_same_digest():
         "for n in (1, 32_768, 40_001):\n"
         "    words = torch.randint(-2**31, 2**31, (n,), dtype=torch.int32); blocks = -(-n // 32_768)\n"
         "    made = torch.zeros(256 * blocks, dtype=torch.int32)\n"
-        "    digest.chain_kernel()[(blocks,)](words, made, n, 77, 3, 128, 256, 16)\n"
-        "    assert torch.equal(made, digest.chained(words, 77, 3)), n\n"
+        "    for keep, passes in ((False, 1), (True, 1), (False, 3)):\n"
+        "        copy = torch.zeros_like(words)\n"
+        "        digest.chain_kernel()[(blocks,)](words, copy, made, n, 77, 3, blocks, passes, keep, 128, 256, 16)\n"
+        "        assert torch.equal(made, digest.chained(words, 77, 3, passes=passes)), n\n"
+        "        assert torch.equal(copy, words if keep else torch.zeros_like(words)), n\n"
         "print('same')"
     )
     env = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(SHARED)}
@@ -73,12 +76,16 @@ def test_results_are_fetched_as_their_bytes():
     assert raw.nbytes == 24
 
 
-def test_what_empties_the_cache_is_part_of_the_digest(monkeypatch):
+def test_what_is_read_around_a_call_and_before_it_is_part_of_the_digest(monkeypatch):
     from rooflab.grading import timed
+    from rooflab.grading.ballast import lead
 
     monkeypatch.setattr(timed, "ballast", lambda device: torch.arange(64, dtype=torch.int32))
     honest, lazy = Timed([normal((8,))], "cpu"), Timed([normal((8,))], "cpu")
-    [digest] = honest.go(abs, 3, 5)
-    assert digest == digest_of([timed.ballast("cpu"), timed.ballast("cpu"), honest.calls[0][0][0]], 5)
+    digest = honest.go(abs, 3, 5)
+    assert digest == lazy.go(abs, 3, 5)
     lazy.ballast = torch.zeros(64, dtype=torch.int32)
-    assert lazy.go(abs, 3, 5) != honest.go(abs, 3, 5)
+    assert digest != lazy.go(abs, 3, 5)
+    lazy.ballast = honest.ballast
+    monkeypatch.setattr(timed, "lead", lambda ballast, key, calls: lead(ballast, key, 0))
+    assert digest != lazy.go(abs, 3, 5)

@@ -10,7 +10,7 @@ Requests and their answers, each a message of :class:`rooflab.grading.channel.Ch
     call {target}, (args, kwargs)     -> done {error, printed}, value: (result, changed arguments)
     attribute {target, name}          -> done {error}, value: what it is
     timer {target|probe, recipes, device, framework}  -> done {timer}: something to time (see timed)
-    go {timer, seed, key, calls}      -> done {digests}: timed calls
+    go {timer, seed, key, calls}      -> done {digest}: timed calls
     fetch {timer}                     -> done, value: the bytes of the last one's results
     blocks {timer, call, blocks}      -> done, value: parts of one's results
     device                            -> done {error}: whether its GPU, if it uses one, can still be used
@@ -150,11 +150,11 @@ class _Guest:
     def go(self, number: int, seed: int, key: int, calls: int) -> None:
         timed, function = self.timers[number]
         try:
-            digests = timed.go(function, seed, key, calls)
+            digest = timed.go(function, seed, key, calls)
         except BaseException as raised:
             self.channel.send({"kind": "done", "error": describe(raised)})
         else:
-            self.channel.send({"kind": "done", "error": None, "digests": digests})
+            self.channel.send({"kind": "done", "error": None, "digest": digest})
 
     def told(self, what: Any, *args: Any) -> None:
         """Reply with parts of results, or with the reason why there are none: another process could not read them."""

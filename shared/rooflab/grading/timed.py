@@ -7,14 +7,14 @@ such that whoever answers before the work is done, or does it before the clock s
 2. Data of twice the cache's size are read before the function is called and after it, so that the inputs and the
    results come from memory, as those of the ceilings do. What was read is part of the answer, mixed with a key that
    came with the seed: who leaves this out cannot give it.
-3. The device has to end all its work. The answer to `go` holds a digest of all bytes of the results, mixed with the
+3. The device has to end all its work. The answer to `go` is a digest of all bytes of the results, mixed with the
    key. Lazy results, and results kept from earlier calls, have the wrong digest.
 4. Then the grader asks for some blocks of the results, drawn by lot, which it compares with the digest and with what
    is right for the seed. What another stream or thread would have written later is not there.
 
-One `go` makes several such calls, each with inputs of its own: the host gets ahead of the device, and it is the device
-that is timed. What the calls take beside the function is known from a process that has run no code of the student's and
-does the same without a function; it is subtracted.
+One `go` makes several such calls, each with inputs of its own. The same data are read many times before the first: so
+the host gets ahead of the device, and it is the device that is timed. What the calls take beside the function is known
+from a process that has run no code of the student's and does the same without a function; it is subtracted.
 
 >>> normal((2, 3), "fp32").elements
 6
@@ -29,12 +29,12 @@ from typing import Any
 
 import numpy as np
 
-from .digest import BLOCK, FEW, chained, digests_of, key_of, left_of, words_of
+from .ballast import ballast, lead
+from .digest import BLOCK, hashed, joined, key_of, level_of, words_of
 
 __all__ = [
     "Recipe",
     "Timed",
-    "ballast",
     "call_key",
     "format_of",
     "integers",
@@ -54,7 +54,6 @@ _DTYPES = {
     "int32": "int32",
     "int64": "int64",
 }
-_CACHES = 2  # sizes of the cache that are read before and after a call
 
 
 @dataclass(frozen=True)
@@ -120,9 +119,9 @@ class Timed:
         self.recipes, self.device, self.framework = list(recipes), device, framework
         self.generator = torch.Generator(device=device)
         self.ballast = ballast(device)
-        self.calls: list[list[tuple[Any, Any]]] = []  # of each call and result: its words, what is left of each block
+        self.calls: list[list[tuple[Any, Any]]] = []  # of each call and result: its words, what came of each block
 
-    def go(self, function: Callable[..., Any], seed: int, key: int, calls: int = 1) -> list[int]:
+    def go(self, function: Callable[..., Any], seed: int, key: int, calls: int = 1) -> int:
         """Call the function on inputs drawn from a seed, several times; the clock runs meanwhile.
 
         Args:
@@ -132,24 +131,28 @@ class Timed:
             calls: how many.
 
         Returns:
-            the digest of each call, of 64 bits.
+            the digest of all calls, of 64 bits.
         """
         import torch
 
-        self.calls, lefts = [], []
+        self.calls, levels = [], [lead(self.ballast, key, calls)]
         for call in range(calls):
-            lefts.append(self._call(function, seed + call, call_key(key, call)))
+            levels += self._call(function, seed + call, call_key(key, call))
+        left = joined(levels, key)
         if torch.device(self.device).type == "cuda":
             torch.cuda.synchronize()  # all streams of the device
-        return digests_of(lefts, [call_key(key, call) for call in range(calls)])
+        return hashed(left, levels, key)
 
     def _call(self, function: Callable[..., Any], seed: int, key: int) -> list[Any]:
-        """Launch one call and what comes before and after it; returns what will be left of all of it."""
+        """Launch one call and what comes before and after it; returns what has come of all blocks of all of it.
+
+        The fewer launches the better: a host that does not get ahead of the device is timed instead of it.
+        """
         import torch
 
         self.generator.manual_seed(seed)
         inputs = [recipe.draw(self.generator, self.device) for recipe in self.recipes]
-        lefts = [left_of(self.ballast, key_of(key, 0))]
+        levels = [level_of(self.ballast, key_of(key, 0))]
         if self.framework == "jax":
             import jax
 
@@ -158,15 +161,15 @@ class Timed:
         results = list(returned) if isinstance(returned, tuple | list) else [returned]
         if self.framework == "jax":
             results = [torch.from_dlpack(one) for one in results]
-        lefts.append(left_of(self.ballast, key_of(key, 1)))
+        levels.append(level_of(self.ballast, key_of(key, 1)))
         kept = []
         for number, result in enumerate(results, 2):
-            words = words_of(result).clone()  # the next call may write to the same memory
-            one = chained(words, key_of(key, number)) if words.numel() > FEW else words
-            lefts.append(left_of(one, key_of(key, number)))
-            kept.append((words, one))
+            words = words_of(result)
+            copy = torch.empty_like(words)  # the next call may write to the same memory
+            levels.append(level_of(words, key_of(key, number), keep=copy))
+            kept.append((copy, levels[-1]))
         self.calls.append(kept)
-        return lefts
+        return levels
 
     def fetch(self) -> list[np.ndarray[Any, Any]]:
         """Return the results of the last call, each as its bytes in words of 32 bits."""
@@ -188,19 +191,6 @@ class Timed:
 def call_key(key: int, call: int) -> int:
     """Return the key of one of the calls of a `go`."""
     return (key + 0x61C88647 * call) & 0x7FFFFFFF
-
-
-def ballast(device: str) -> Any:
-    """Return words of twice the size of a GPU's cache, the same in every process; none on a CPU, which is not timed."""
-    import torch
-
-    words = 0
-    if torch.device(device).type == "cuda":
-        cache_bytes = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or 64 * 2**20
-        words = _CACHES * int(cache_bytes) // 4
-    generator = torch.Generator(device=device).manual_seed(0)
-    made = torch.empty(words, dtype=torch.int32, device=device)
-    return made.random_(0, 2**31 - 1, generator=generator)
 
 
 def format_of(dtype: str) -> Any:

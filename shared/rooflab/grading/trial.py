@@ -16,8 +16,9 @@ import numpy as np
 from rooflab.costs import Work
 from rooflab.tolerances import tolerance
 
-from .digest import BLOCK, FEW, chained, digest_of, digests_of, key_of, left_of
-from .timed import Recipe, ballast, call_key, format_of, results_of
+from .ballast import ballast, lead
+from .digest import BLOCK, FEW, chained, hashed, joined, key_of, level_of, words_of
+from .timed import Recipe, call_key, format_of, results_of
 
 __all__ = ["Trial"]
 
@@ -84,51 +85,62 @@ class Trial:
         if len(raw) != len(self.shapes) or any(one is None for one in given):
             raise AssertionError(f"expected results of the shapes {self.shapes} in {self.dtype}")
         found = [one.to(self.device) for one in given]
-        if digest_of([self.ballast, self.ballast, *found], call_key(key, 0)) != digest:
+        own_key = call_key(key, 0)
+        levels = [lead(self.ballast, key, 1), *self._before(own_key)]
+        levels += [level_of(words_of(one), key_of(own_key, number)) for number, one in enumerate(found, 2)]
+        if hashed(joined(levels, key), levels, key) != digest:
             raise AssertionError(_CHANGED)
         for one, right in zip(found, self.expected(seed), strict=True):
             self._compare(one.reshape(-1), right.reshape(-1), right)
 
     def verify_blocks(
-        self, ask: Callable[[list[list[int]]], Sequence[Any]], seed: int, key: int, digests: Sequence[int]
+        self, ask: Callable[[list[list[int]]], Sequence[Any]], seed: int, key: int, digest: int, calls: int
     ) -> None:
-        """Compare blocks of the results of several calls, drawn by lot, with their digests and with what is right.
+        """Compare blocks of the results of several calls, drawn by lot, with their digest and with what is right.
 
         Args:
             ask: called with the numbers of blocks, for each call and result; see `Timed.blocks`.
             seed: of the first call.
             key: of the first call.
-            digests: that were told when the clock stopped.
+            digest: that was told when the clock stopped.
+            calls: how many there were.
 
         Raises:
             AssertionError: they are not right, or not those of the digest.
         """
         sizes = [self._words(number) for number in range(len(self.shapes))]
-        which = [[self.lot.randrange(-(-size // BLOCK) or 1) for size in sizes] for _ in digests]
-        for call, (told, blocks, digest) in enumerate(zip(ask(which), which, digests, strict=True)):
+        which = [[self.lot.randrange(-(-size // BLOCK) or 1) for size in sizes] for _ in range(calls)]
+        levels = [lead(self.ballast, key, calls)]
+        opened: list[list[Any]] = []
+        for call, (told, blocks) in enumerate(zip(ask(which), which, strict=True)):
             own_key = call_key(key, call)
-            lefts = [left_of(self.ballast, key_of(own_key, number)) for number in range(2)]
-            found = []
+            levels += self._before(own_key)
+            opened.append([])
             for number, (size, block) in enumerate(zip(sizes, blocks, strict=True)):
                 pair = told[2 * number : 2 * number + 2] if len(told) == 2 * len(sizes) else []
-                words, left = self._opened(pair, size, block, key_of(own_key, number + 2))
-                lefts.append(left)
-                found.append(words)
-            if digests_of([lefts], [own_key]) != [digest]:
-                raise AssertionError(_CHANGED)
-            kind = format_of(self.dtype)
+                words, every = self._opened(pair, size, block, key_of(own_key, number + 2))
+                levels.append(every)
+                opened[-1].append(words)
+        if hashed(joined(levels, key), levels, key) != digest:
+            raise AssertionError(_CHANGED)
+        kind = format_of(self.dtype)
+        for call, (found, blocks) in enumerate(zip(opened, which, strict=True)):
             for words, block, right in zip(found, blocks, self.expected(seed + call), strict=True):
                 first = block * BLOCK * 4 // kind.itemsize
                 want = right.reshape(-1)[first : first + BLOCK * 4 // kind.itemsize]
                 mine = words.view(dtype=kind)[: want.numel()] if words.numel() else words.to(kind)
                 self._compare(mine, want, right)
 
+    def _before(self, own_key: int) -> list[Any]:
+        """What comes of what is read before a call and after it."""
+        return [level_of(self.ballast, key_of(own_key, number)) for number in range(2)]
+
     def _words(self, number: int) -> int:
         """The size of a result, in words of 32 bits."""
         return -(-int(np.prod(self.shapes[number])) * format_of(self.dtype).itemsize // 4)
 
     def _opened(self, pair: Sequence[Any], size: int, block: int, key: int) -> tuple[Any, Any]:
-        """A block, and what is left of all of them, if the one belongs to the other."""
+        """A block, and what has come of all of them, if the one belongs to the other."""
         import torch
 
         chains = -(-size // BLOCK) * 2 * BLOCK // 256 if size > FEW else size
@@ -140,7 +152,7 @@ class Trial:
         mine = chained(words, key, block) if size > FEW else words
         if not torch.equal(every[block * mine.numel() : (block + 1) * mine.numel()], mine):
             raise AssertionError(_CHANGED)
-        return words, left_of(every, key)
+        return words, every
 
     def _compare(self, found: Any, want: Any, right: Any) -> None:
         """Compare numbers with what is right, a part of `right`."""
