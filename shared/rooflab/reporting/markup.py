@@ -13,19 +13,17 @@ from importlib import resources
 __all__ = ["Html", "document", "pill", "table"]
 
 
-def document(title: str, contents: str, main: str) -> str:
+def document(title: str, contents: str, main: str, *, css: str | None = None) -> str:
     """A whole page.
 
     Args:
         title: plain text.
         contents: HTML of the table of contents.
         main: HTML of the sections.
+        css: rules of its own, on top of the house's; with them the colours of code are left out.
     """
-    from pygments.formatters import HtmlFormatter
-
-    folder = resources.files(__package__)
-    css = folder.joinpath("style.css").read_text(encoding="utf-8")
-    code_css = HtmlFormatter(style="xcode").get_style_defs(".highlight")
+    house = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    code = _code_css() if css is None else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -33,8 +31,8 @@ def document(title: str, contents: str, main: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
 <style>
-{code_css}
-{css}
+{code}
+{house}{css or ""}
 </style>
 </head>
 <body>
@@ -47,6 +45,12 @@ def document(title: str, contents: str, main: str) -> str:
 </body>
 </html>
 """
+
+
+def _code_css() -> str:
+    from pygments.formatters import HtmlFormatter
+
+    return HtmlFormatter(style="xcode").get_style_defs(".highlight")
 
 
 class Html(str):

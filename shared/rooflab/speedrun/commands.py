@@ -55,8 +55,10 @@ def _positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab speedrun` and its further commands."""
+    from .compare import add_compare_options
     from .data.commands import add_data_commands
     from .ladder import add_ladder_options
+    from .leaderboard import add_leaderboard_options
 
     rungs = parser.add_mutually_exclusive_group()
     rungs.add_argument("--rung", default="", metavar="R", help="the baseline and this rung")
@@ -74,8 +76,10 @@ def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save-every", type=int, default=0, metavar="N", help="steps (default: once a minute)")
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     parser.add_argument("--json", action="store_true", help="print each line of the log as JSON, and nothing else")
-    actions = parser.add_subparsers(dest="action", metavar="ladder, data")
+    actions = parser.add_subparsers(dest="action", metavar="ladder, compare, leaderboard, data")
     add_ladder_options(actions.add_parser("ladder", help="run all rungs, each on top of those before it"))
+    add_compare_options(actions.add_parser("compare", help="tell two runs, or two groups of runs, apart"))
+    add_leaderboard_options(actions.add_parser("leaderboard", help="rank runs by their time to the target, on a page"))
     add_data_commands(actions)
 
 
@@ -139,12 +143,10 @@ def _settings(texts: list[str]) -> dict[str, Any]:
 
 def speedrun(options: argparse.Namespace) -> int:
     """Train as the options say, print what came of it, and leave a folder; returns the exit code."""
-    from .ladder import list_rungs, run_ladder
+    from .ladder import list_rungs
     from .ranks import joined
 
-    if options.action == "ladder":
-        return run_ladder(options)
-    if options.action == "data":
+    if options.action:
         return int(options.call(options))
     if options.list:
         print(list_rungs())

@@ -33,6 +33,7 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab speedrun ladder`."""
     from .commands import _names, _positive, add_run_options
 
+    parser.set_defaults(call=run_ladder)
     add_run_options(parser)
     parser.add_argument("--only", type=_names, default=[], metavar="A,B", help="the ladder up to each of these alone")
     parser.add_argument("--without", type=_names, default=[], metavar="A,B", help="leave these out of every run")

@@ -1,0 +1,177 @@
+"""How are losses over time drawn without any library, legible on light pages and on dark ones?
+
+Text and grid take the colour of the page's text; lines have colours of middle lightness and dashes of their own.
+
+>>> curves_svg([Line("a run", (0.0, 10.0), (5.0, 3.0))], x="training time", unit="s", y="loss")[:5]
+'<svg '
+>>> ticks(0.0, 10.0, 5)
+[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from ..units import format_si
+
+__all__ = ["LOOKS", "Line", "curves_svg", "small_svg", "ticks"]
+
+# Okabe and Ito's colours, moved to where each stands out from white (3:1) as well as from a dark page.
+_COLOURS = ("#2f86c9", "#d9640a", "#149b74", "#b8659a", "#a87d00", "#7f7f7f")
+_DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2")
+LOOKS = len(_COLOURS)  # lines that can be told apart
+_MOST_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: its name, horizontal and vertical values, its look; a mark for each point, or a line through them."""
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    look: int = 0
+    marks: bool = False
+
+    def thinned(self) -> tuple[list[float], list[float]]:
+        """At most some hundred of the points, the last among them; values that are none are left out."""
+        pairs = [(x, y) for x, y in zip(self.xs, self.ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
+        step = -(-len(pairs) // _MOST_POINTS) or 1
+        kept = pairs[::-1][::step][::-1]
+        return [x for x, _ in kept], [y for _, y in kept]
+
+
+class _Frame:
+    """Where values lie in a picture."""
+
+    def __init__(self, lines: Sequence[Line], target: float, box: tuple[float, float, float, float]) -> None:
+        self.left, self.top, self.right, self.bottom = box
+        xs = [x for line in lines for x in line.thinned()[0]] or [0.0, 1.0]
+        ys = [y for line in lines for y in line.thinned()[1]] + ([target] if target else []) or [0.0, 1.0]
+        self.x0, self.x1 = 0.0, max(xs) or 1.0
+        room = 0.06 * (max(ys) - min(ys)) or 0.5
+        self.y0, self.y1 = min(ys) - room, max(ys) + room
+
+    def x(self, value: float) -> float:
+        return self.left + (value - self.x0) / (self.x1 - self.x0) * (self.right - self.left)
+
+    def y(self, value: float) -> float:
+        return self.bottom - (value - self.y0) / (self.y1 - self.y0) * (self.bottom - self.top)
+
+    def path(self, line: Line, width: float) -> str:
+        xs, ys = line.thinned()
+        colour, dash = _COLOURS[line.look % LOOKS], _DASHES[line.look % LOOKS]
+        places = [(self.x(x), self.y(y)) for x, y in zip(xs, ys, strict=True)]
+        if line.marks or len(places) == 1:
+            return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width + 1.4:.1f}" fill="{colour}"/>'
+                           for x, y in places)  # fmt: skip
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        return (f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}" '
+                f'stroke-linejoin="round" stroke-dasharray="{dash}"/>')  # fmt: skip
+
+    def target(self, value: float) -> str:
+        y = self.y(value)
+        return (f'<line x1="{self.left}" x2="{self.right}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" '
+                f'stroke-width="1.2" stroke-dasharray="5 4" opacity="0.75"/>')  # fmt: skip
+
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Round numbers from low to high, about as many as asked for."""
+    rough = (high - low) / max(most, 1)
+    scale = 10.0 ** math.floor(math.log10(rough))
+    step = next(s for s in (1, 2, 2.5, 5, 10) if s * scale >= rough * 0.999) * scale
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def curves_svg(
+    lines: Sequence[Line], *, x: str, y: str, unit: str = "", target: float = 0.0, alt: str = "",
+    size: tuple[int, int] = (680, 300),
+) -> str:  # fmt: skip
+    """Draw curves with axes, a dashed line at the target and a legend below; lines of one name share its entry.
+
+    Args:
+        lines: what is drawn, the most important last.
+        x, y: labels of the axes.
+        unit: of the horizontal values, which begin at 0.
+        target: 0: there is none.
+        alt: what the picture says; default: the labels and the last value of each line.
+        size: in pixels, legend included.
+    """
+    width, height = size
+    names = {line.name: line for line in lines if line.name}
+    rows = _legend_rows(list(names), width)
+    frame = _Frame(lines, target, (56, 22, width - 14, height - 44 - 20 * len(rows)))
+    parts = []
+    for value in ticks(frame.x0, frame.x1, 6):
+        at = frame.x(value)
+        parts += [_rule(at, frame.top, at, frame.bottom), _text(at, frame.bottom + 17, format_si(value, unit, 4))]
+    for value in ticks(frame.y0, frame.y1, 5):
+        at = frame.y(value)
+        parts += [_rule(frame.left, at, frame.right, at), _text(frame.left - 8, at + 4, f"{value:g}", anchor="end")]
+    if target:
+        # The words stand where the curves have not come yet.
+        parts += [frame.target(target), _text(frame.left + 6, frame.y(target) - 5, f"target {target:.4g}", "start")]
+    parts += [frame.path(line, 2.0) for line in lines]
+    parts += [_text(frame.left - 46, 12, y, "start", bold=True)]
+    parts += [_text((frame.left + frame.right) / 2, frame.bottom + 34, x, bold=True)]
+    for number, row in enumerate(rows):
+        for at, name in row:
+            parts += _key(at, frame.bottom + 52 + 20 * number, names[name])
+    return _picture("".join(parts), width, height, alt or _told(lines, x, y, target))
+
+
+def small_svg(lines: Sequence[Line], among: Sequence[Line], *, target: float = 0.0, alt: str = "") -> str:
+    """Draw a curve alone, as small as a word, in the frame that all of `among` would need."""
+    width, height = 132, 40
+    frame = _Frame(among, target, (2, 3, width - 2, height - 3))
+    parts = [frame.target(target)] if target else []
+    parts += [frame.path(one, 1.6) for one in lines]
+    return _picture("".join(parts), width, height, alt, fixed=True)
+
+
+def _legend_rows(names: Sequence[str], width: int) -> list[list[tuple[float, str]]]:
+    """Places of the names from left to right, in as many rows as they need."""
+    rows: list[list[tuple[float, str]]] = []
+    at = float(width)
+    for name in names:
+        need = 46 + 6.9 * len(name)
+        if at + need > width - 10:
+            rows.append([])
+            at = 56.0
+        rows[-1].append((at, name))
+        at += need
+    return rows
+
+
+def _key(x: float, y: float, line: Line) -> list[str]:
+    colour, dash = _COLOURS[line.look % LOOKS], _DASHES[line.look % LOOKS]
+    sign = (f'<circle cx="{x + 12:.1f}" cy="{y - 4:.1f}" r="3.4" fill="{colour}"/>' if line.marks else
+            f'<line x1="{x:.1f}" x2="{x + 24:.1f}" y1="{y - 4:.1f}" y2="{y - 4:.1f}" stroke="{colour}" '
+            f'stroke-width="2.4" stroke-dasharray="{dash}"/>')  # fmt: skip
+    return [sign, _text(x + 30, y, line.name, "start")]
+
+
+def _told(lines: Sequence[Line], x: str, y: str, target: float) -> str:
+    ends = [f"{line.name} ends at {ys[-1]:.4g}" for line in lines if line.name and (ys := line.thinned()[1])]
+    return f"{y} over {x}: {'; '.join(ends)}." + (f" Target {target:.4g}." if target else "")
+
+
+def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
+    place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {place} stroke="currentColor" stroke-width="1" opacity="0.14"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str = "middle", *, bold: bool = False) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="12.5" fill="currentColor"{weight}>'
+            f"{escape(text)}</text>")  # fmt: skip
+
+
+def _picture(parts: str, width: int, height: int, alt: str, *, fixed: bool = False) -> str:
+    size = f'width="{width}" height="{height}"' if fixed else f'style="width:100%;max-width:{width}px;height:auto"'
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {size} role="img" '
+            f'aria-label="{escape(alt)}">{parts}</svg>')  # fmt: skip

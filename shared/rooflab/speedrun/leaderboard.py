@@ -1,0 +1,255 @@
+"""The command `rooflab speedrun leaderboard`: which runs came to the target first? One page, made from their folders.
+
+>>> title(["tf32", "bf16"], {})
+('up to bf16', [])
+>>> title(["bf16", "muon"], {"lr": 0.001})
+('bf16, muon', ['lr = 0.001'])
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ..files import output_folder, write_atomic
+from ..reporting.markup import Html, document, table
+from ..units import format_si
+from .compare import mean_text
+from .config import PRESETS, Config
+from .curvesvg import LOOKS, Line, curves_svg, small_svg
+from .finished import Group, RunsError, grouped, read_runs
+from .rungs import RUNGS
+from .significance import LEVEL, compared, interval
+
+__all__ = ["Entry", "add_leaderboard_options", "leaderboard", "page", "title"]
+
+_UNSAID = ("seed", "target", "log_every", "threads", "vocabulary", "rungs", "preset", "eval_every", "eval_tokens")
+_CSS = """
+body { display: block; }
+main { max-width: 90rem; margin: 0 auto; }
+nav { position: static; min-height: 0; border-right: 0; border-bottom: 1px solid var(--line); max-height: none;
+      display: flex; gap: 1.6rem; align-items: baseline; padding: .8rem clamp(1rem, 4vw, 3.5rem); }
+nav .brand { margin: 0; } nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; }
+section .scroll > table td, section .scroll > table th { vertical-align: middle; padding-top: .6rem; }
+.board td { text-align: left; white-space: nowrap; } .board thead th { text-align: left; white-space: nowrap; }
+.board td:nth-child(3), .board td:nth-child(6) { text-align: right; }
+.board thead th:nth-child(3), .board thead th:nth-child(6) { text-align: right; }
+.board th:first-child { padding-right: .9rem; color: var(--quiet); font-weight: 600; }
+.board td:nth-child(2) { white-space: normal !important; min-width: 15rem; max-width: 26rem; }
+.board .quiet, .board details { color: var(--quiet); font-size: .85rem; font-weight: 400; }
+.board summary { cursor: pointer; } .board strong { font-weight: 650; }
+.board .first { font-size: 1.12rem; font-weight: 650; }
+@media (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; --ink: #e4e8ec; --quiet: #a2acb6; --line: #363d45; --ground: #15191d; --shade: #1c2126;
+          --link: #7db8f0; --good: #8fdca8; --good-ground: #173a24; --bad: #f3a29b; --bad-ground: #46201d; }
+  .pill.open { color: #f0d08a; background: #41350f; }
+}
+@media print { nav { display: none; } }
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One line of a table: a group of runs, and its seconds to the target, one for each seed that came there."""
+
+    group: Group
+    times_s: tuple[float, ...]
+    look: int = 0
+
+    @property
+    def all_reached(self) -> bool:
+        """Whether every seed came to the target."""
+        return len(self.times_s) == len(self.group.runs)
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """First those whose seeds all came there, the sooner the better; then by the loss at the end."""
+        missed = 1 - len(self.times_s) / len(self.group.runs)
+        return missed, fmean(self.times_s) if self.times_s else 0.0, self.group.mean("bits_per_byte")
+
+
+def add_leaderboard_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `rooflab speedrun leaderboard`."""
+    parser.set_defaults(call=leaderboard)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="of runs, or with runs in them")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="the page (default: .rooflab/speedrun.html)")
+    parser.add_argument("--target", type=float, default=0.0, metavar="BPB",
+                        help="bits per byte to which all runs are timed (default: each to its own target)")  # fmt: skip
+
+
+def leaderboard(options: argparse.Namespace) -> int:
+    """Write the page, and say in one line for each table who leads; returns the exit code."""
+    runs = {run.path.resolve(): run for folder in options.folders for run in read_runs(folder)}
+    boards = tables(grouped(runs.values()), options.target)
+    path = options.html or Path(".rooflab/speedrun.html")
+    output_folder(path.parent)
+    write_atomic(path, page(boards, len(runs)))
+    for (_, target), entries in boards.items():
+        print(f"{_heading(entries, target)}: {_leader(entries[0])}, of {len(entries)}.")
+    print(f"The page is {path}.")
+    return 0
+
+
+def _leader(entry: Entry) -> str:
+    name = title(entry.group.first.rungs, _deviations(entry.group))[0]
+    return f"{name} leads" + (f" with {mean_text(entry.times_s, 's')}" if entry.times_s else "")
+
+
+def tables(groups: Sequence[Group], target: float = 0.0) -> dict[tuple[Any, float], list[Entry]]:
+    """Groups whose losses can be compared, and that have one target, sorted by their time to it.
+
+    Args:
+        groups: of runs.
+        target: for all of them; 0: each group's own.
+    """
+    found: dict[tuple[Any, float], list[Entry]] = {}
+    for group in groups:
+        asked = {target or run.config["target"] for run in group.runs}
+        goal = asked.pop() if len(asked) == 1 else 0.0
+        found.setdefault((group.first.text, goal), []).append(Entry(group, tuple(group.times_s(goal) if goal else ())))
+    return {key: [Entry(entry.group, entry.times_s, look) for look, entry in
+                  enumerate(sorted(entries, key=lambda entry: entry.order))]
+            for key, entries in sorted(found.items(), key=lambda item: -len(item[1]))}  # fmt: skip
+
+
+# --- what an entry is called
+
+
+def title(rungs: Sequence[str], deviations: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """A name for these rungs, and what else was set: "up to muon, without graph"."""
+    names = [rung.name for rung in RUNGS if rung.change]
+    changes = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+               for name, value in deviations.items()]  # fmt: skip
+    if not rungs:
+        return "baseline", changes
+    known = [name for name in names if name in rungs]
+    if len(known) == len(rungs):
+        before = names[: names.index(known[-1]) + 1]
+        left_out = [name for name in before if name not in rungs]
+        if len(left_out) < len(rungs) and len(left_out) <= 4 and len(rungs) > 1:
+            return f"up to {known[-1]}" + (f", without {', '.join(left_out)}" if left_out else ""), changes
+    return ", ".join(rungs), changes
+
+
+def _deviations(group: Group) -> dict[str, Any]:
+    """Switches that are neither as the preset has them nor as the rungs set them."""
+    config = group.first.config
+    if config["preset"] not in PRESETS:
+        return {}
+    expected = PRESETS[config["preset"]].to_dict()
+    for rung in RUNGS:
+        if rung.name in config["rungs"]:
+            expected |= rung.change
+    return {name: value for name, value in config.items()
+            if name in Config.__dataclass_fields__ and name not in _UNSAID and value != expected[name]}  # fmt: skip
+
+
+# --- the page
+
+
+def page(boards: Mapping[tuple[Any, float], Sequence[Entry]], runs: int) -> str:
+    """The whole page as HTML, which needs no network and runs no scripts.
+
+    Raises:
+        RunsError: there is nothing to show.
+    """
+    if not boards:
+        raise RunsError("expected folders with at least one run for a leaderboard; found none")
+    today = datetime.date.today()
+    names = [_heading(entries, target) for (_, target), entries in boards.items()]
+    links = "".join(f'<li><a href="#board-{n}">{escape(name)}</a></li>' for n, name in enumerate(names, 1))
+    facts = f"{today.day} {today:%B %Y} · {runs} run{'s' if runs > 1 else ''} · time of training to the target loss"
+    parts = [f'<header><h1>Speedrun leaderboard</h1><p class="facts">{facts}</p></header>']
+    for number, (((text, target), entries), name) in enumerate(zip(boards.items(), names, strict=True), 1):
+        parts.append(f'<section id="board-{number}"><h2>{escape(name)}</h2>{_board(entries, text, target)}</section>')
+    contents = f'<nav aria-label="Contents"><p class="brand">Rooflab</p><ul>{links}</ul></nav>'
+    return document("Speedrun leaderboard", contents, "\n".join(parts), css=_CSS)
+
+
+def _heading(entries: Sequence[Entry], target: float) -> str:
+    data = entries[0].group.first.told["data"].get("name", "")
+    return f"{data} to {target:.4g} bits per byte" if target else f"{data}, without a target"
+
+
+def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> str:
+    lines = [Line("", run.curve.times_s, run.curve.bits, entry.look % LOOKS)
+             for entry in entries[:LOOKS] for run in entry.group.runs]  # fmt: skip
+    named = [Line(f"{number}. {title(entry.group.first.rungs, _deviations(entry.group))[0]}", (), (), entry.look)
+             for number, entry in enumerate(entries[:LOOKS], 1)]  # fmt: skip
+    chart = curves_svg(
+        [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target,
+        size=(980, 330), alt=f"Validation loss over training time of the first {len(named)} entries of the table below",
+    )  # fmt: skip
+    everything = [Line("", run.curve.times_s, run.curve.bits) for entry in entries for run in entry.group.runs]
+    rows = [_row(number, entry, entries[number : number + 1], everything, target)
+            for number, entry in enumerate(entries, 1)]  # fmt: skip
+    header = ("", "what was switched on", "time to the target", "seeds", "against the next", "rate", "device", "code",
+              "loss over time")  # fmt: skip
+    body = table(header, rows).replace('class="scroll"', 'class="scroll board"', 1)
+    data = entries[0].group.first.told["data"]
+    note = (
+        f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. Times are means over "
+        "seeds with their 95 % interval (Student's t); they leave out compiling and evaluation. Against the next: the "
+        f"permutation test on these times, two-sided; a lead counts where p is below {LEVEL:g}."
+    )
+    return f'<div class="card">{chart}</div>{body}<p class="note">{escape(note)}</p>'
+
+
+def _row(number: int, entry: Entry, below: Sequence[Entry], among: Sequence[Line], target: float) -> list[str]:
+    group, run = entry.group, entry.group.first
+    name, changes = title(run.rungs, _deviations(group))
+    rungs = f"<details><summary>{len(run.rungs)} rungs</summary>{escape(', '.join(run.rungs))}</details>"
+    what = f"<strong>{escape(name)}</strong>" + _quiet(f"{run.config['preset']}; " * (run.config["preset"] not in
+            "gpt2-small") + ", ".join(changes)) + (rungs if len(run.rungs) > 1 else "")  # fmt: skip
+    count, came = len(group.runs), len(entry.times_s)
+    seeds = f"{count}" if came == count or not target else f"{came} of {count} came there"
+    used = run.outcome.get("mfu_hfu")
+    rate = format_si(group.mean("tokens_per_s"), "tokens/s") + _quiet(
+        ", ".join(filter(None, (f"MFU {used[0]:.1%}" if used else "", format_si(group.mean("peak_bytes"), "B")
+                                if group.mean("peak_bytes") else ""))))  # fmt: skip
+    lines = [Line("", each.curve.times_s, each.curve.bits, entry.look % LOOKS) for each in group.runs]
+    library = f"{run.framework} {run.told['versions'].get(run.framework, '')}".strip()
+    cells = [
+        str(number), what, _time(entry, first=number == 1), seeds + _quiet(f"loss {group.mean('bits_per_byte'):.4f}"),
+        _against(entry, below), rate, escape(run.device) + _quiet(library),
+        escape(run.code) + _quiet(str(run.told.get("date", ""))[:10]),
+        small_svg(lines, among, target=target, alt=f"Loss of entry {number} over time"),
+    ]  # fmt: skip
+    return [Html(cell) for cell in cells]
+
+
+def _quiet(text: str) -> str:
+    return f'<br><span class="quiet">{escape(text.strip("; "))}</span>' if text.strip("; ") else ""
+
+
+def _time(entry: Entry, *, first: bool) -> str:
+    times = entry.times_s
+    if not times:
+        return "–"
+    shown = format_si(fmean(times), "s", digits=4)
+    low, high = interval(times)
+    spread = _quiet(f"{_half(high - low)}, 95 %") if len(times) > 1 else _quiet("one seed")
+    return f'<span class="{"first" if first else ""}">{escape(shown)}</span>{spread}'
+
+
+def _half(width: float) -> str:
+    return f"± {format_si(width / 2, 's', digits=2)}"
+
+
+def _against(entry: Entry, below: Sequence[Entry]) -> str:
+    """The lead over the next entry, and whether it is more than chance."""
+    if not below or not (entry.all_reached and below[0].all_reached and entry.times_s):
+        return ""
+    lead = fmean(below[0].times_s) - fmean(entry.times_s)
+    told = _quiet(f"{format_si(lead, 's')} sooner, {fmean(below[0].times_s) / fmean(entry.times_s):.2f} ×")
+    verdict = compared(entry.times_s, below[0].times_s)
+    if verdict is None:
+        return f'<span class="pill open">one seed: no test</span>{told}'
+    good = verdict.significant
+    return f'<span class="pill {"good" if good else "open"}">p = {verdict.p:.2g}{"" if good else ", not told apart"}</span>{told}'
