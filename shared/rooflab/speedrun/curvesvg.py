@@ -47,16 +47,29 @@ class Line:
 class _Frame:
     """Where values lie in a picture."""
 
-    def __init__(self, lines: Sequence[Line], target: float, box: tuple[float, float, float, float]) -> None:
+    def __init__(
+        self, lines: Sequence[Line], target: float, box: tuple[float, float, float, float], log: bool = False
+    ) -> None:
         self.left, self.top, self.right, self.bottom = box
         xs = [x for line in lines for x in line.thinned()[0]] or [0.0, 1.0]
         ys = [y for line in lines for y in line.thinned()[1]] + ([target] if target else []) or [0.0, 1.0]
-        self.x0, self.x1 = 0.0, max(xs) or 1.0
+        self.log = log and min(xs) > 0
+        self.x0, self.x1 = (min(xs) * 0.9 if self.log else 0.0), max(xs) or 1.0
         room = 0.06 * (max(ys) - min(ys)) or 0.5
         self.y0, self.y1 = min(ys) - room, max(ys) + room
 
     def x(self, value: float) -> float:
-        return self.left + (value - self.x0) / (self.x1 - self.x0) * (self.right - self.left)
+        share = (value - self.x0) / (self.x1 - self.x0)
+        if self.log:
+            share = math.log(value / self.x0) / math.log(self.x1 / self.x0)
+        return self.left + share * (self.right - self.left)
+
+    def x_ticks(self) -> list[float]:
+        if not self.log:
+            return ticks(self.x0, self.x1, 6)
+        first, last = (math.floor(math.log10(end)) for end in (self.x0, self.x1))
+        found = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
+        return [value for value in found if self.x0 <= value <= self.x1]
 
     def y(self, value: float) -> float:
         return self.bottom - (value - self.y0) / (self.y1 - self.y0) * (self.bottom - self.top)
@@ -89,7 +102,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 def curves_svg(
     lines: Sequence[Line], *, x: str, y: str, unit: str = "", target: float = 0.0, alt: str = "",
-    size: tuple[int, int] = (680, 300),
+    log: bool = False, size: tuple[int, int] = (680, 300),
 ) -> str:  # fmt: skip
     """Draw curves with axes, a dashed line at the target and a legend below; lines of one name share its entry.
 
@@ -97,6 +110,7 @@ def curves_svg(
         lines: what is drawn, the most important last.
         x, y: labels of the axes.
         unit: of the horizontal values, which begin at 0.
+        log: horizontal axis in decades instead.
         target: 0: there is none.
         alt: what the picture says; default: the labels and the last value of each line.
         size: in pixels, legend included.
@@ -104,9 +118,9 @@ def curves_svg(
     width, height = size
     names = {line.name: line for line in lines if line.name}
     rows = _legend_rows(list(names), width)
-    frame = _Frame(lines, target, (56, 22, width - 14, height - 44 - 20 * len(rows)))
+    frame = _Frame(lines, target, (56, 22, width - 14, height - 46 - 20 * len(rows)), log)
     parts = []
-    for value in ticks(frame.x0, frame.x1, 6):
+    for value in frame.x_ticks():
         at = frame.x(value)
         parts += [_rule(at, frame.top, at, frame.bottom), _text(at, frame.bottom + 17, format_si(value, unit, 4))]
     for value in ticks(frame.y0, frame.y1, 5):
@@ -120,14 +134,16 @@ def curves_svg(
     parts += [_text((frame.left + frame.right) / 2, frame.bottom + 34, x, bold=True)]
     for number, row in enumerate(rows):
         for at, name in row:
-            parts += _key(at, frame.bottom + 52 + 20 * number, names[name])
+            parts += _key(at, frame.bottom + 56 + 20 * number, names[name])
     return _picture("".join(parts), width, height, alt or _told(lines, x, y, target))
 
 
-def small_svg(lines: Sequence[Line], among: Sequence[Line], *, target: float = 0.0, alt: str = "") -> str:
+def small_svg(
+    lines: Sequence[Line], among: Sequence[Line], *, target: float = 0.0, alt: str = "", log: bool = False
+) -> str:
     """Draw a curve alone, as small as a word, in the frame that all of `among` would need."""
     width, height = 132, 40
-    frame = _Frame(among, target, (2, 3, width - 2, height - 3))
+    frame = _Frame(among, target, (2, 3, width - 2, height - 3), log)
     parts = [frame.target(target)] if target else []
     parts += [frame.path(one, 1.6) for one in lines]
     return _picture("".join(parts), width, height, alt, fixed=True)

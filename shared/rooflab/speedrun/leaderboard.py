@@ -25,7 +25,7 @@ from .config import PRESETS, Config
 from .curvesvg import LOOKS, Line, curves_svg, small_svg
 from .finished import Group, RunsError, grouped, read_runs
 from .rungs import RUNGS
-from .significance import LEVEL, compared, interval
+from .significance import LEVEL, compared, interval, least_p
 
 __all__ = ["Entry", "add_leaderboard_options", "leaderboard", "page", "title"]
 
@@ -38,12 +38,13 @@ nav { position: static; min-height: 0; border-right: 0; border-bottom: 1px solid
 nav .brand { margin: 0; } nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; }
 section .scroll > table td, section .scroll > table th { vertical-align: middle; padding-top: .6rem; }
 .board td { text-align: left; white-space: nowrap; } .board thead th { text-align: left; white-space: nowrap; }
-.board td:nth-child(3), .board td:nth-child(6) { text-align: right; }
-.board thead th:nth-child(3), .board thead th:nth-child(6) { text-align: right; }
+.board tr > :nth-child(3), .board tr > :nth-child(6) { text-align: right !important; }
+.board table { font-size: .89rem; } .board td, .board th { padding-right: 1.1rem !important; }
 .board th:first-child { padding-right: .9rem; color: var(--quiet); font-weight: 600; }
-.board td:nth-child(2) { white-space: normal !important; min-width: 15rem; max-width: 26rem; }
+.board td:nth-child(2) { white-space: normal !important; min-width: 13rem; max-width: 26rem; }
 .board .quiet, .board details { color: var(--quiet); font-size: .85rem; font-weight: 400; }
 .board summary { cursor: pointer; } .board strong { font-weight: 650; }
+.card { overflow-x: auto; } .card > svg { min-width: 46rem; }
 .board .first { font-size: 1.12rem; font-weight: 650; }
 @media (prefers-color-scheme: dark) {
   :root { color-scheme: dark; --ink: #e4e8ec; --quiet: #a2acb6; --line: #363d45; --ground: #15191d; --shade: #1c2126;
@@ -180,52 +181,66 @@ def _heading(entries: Sequence[Entry], target: float) -> str:
 def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> str:
     lines = [Line("", run.curve.times_s, run.curve.bits, entry.look % LOOKS)
              for entry in entries[:LOOKS] for run in entry.group.runs]  # fmt: skip
-    named = [Line(f"{number}. {title(entry.group.first.rungs, _deviations(entry.group))[0]}", (), (), entry.look)
+    named = [Line(f"{number}. {_name(entry.group)}", (), (), entry.look)
              for number, entry in enumerate(entries[:LOOKS], 1)]  # fmt: skip
     chart = curves_svg(
-        [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target,
-        size=(980, 330), alt=f"Validation loss over training time of the first {len(named)} entries of the table below",
+        [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target, log=True,
+        size=(1240, 350), alt=f"Validation loss over training time of the first {len(named)} entries of the table below",
     )  # fmt: skip
     everything = [Line("", run.curve.times_s, run.curve.bits) for entry in entries for run in entry.group.runs]
     rows = [_row(number, entry, entries[number : number + 1], everything, target)
             for number, entry in enumerate(entries, 1)]  # fmt: skip
-    header = ("", "what was switched on", "time to the target", "seeds", "against the next", "rate", "device", "code",
+    header = ("", "what was switched on", "time to the target", "seeds", "against the next", "rate", "where",
               "loss over time")  # fmt: skip
     body = table(header, rows).replace('class="scroll"', 'class="scroll board"', 1)
     data = entries[0].group.first.told["data"]
     note = (
         f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. Times are means over "
         "seeds with their 95 % interval (Student's t); they leave out compiling and evaluation. Against the next: the "
-        f"permutation test on these times, two-sided; a lead counts where p is below {LEVEL:g}."
+        f"permutation test on these times, two-sided; a lead counts where p is below {LEVEL:g}. The axis of time is "
+        "logarithmic, here and in the table."
     )
     return f'<div class="card">{chart}</div>{body}<p class="note">{escape(note)}</p>'
 
 
+def _name(group: Group) -> str:
+    """What an entry is called in a legend."""
+    name, changes = title(group.first.rungs, _deviations(group))
+    return ", ".join([name, *changes]) + (" (JAX)" if group.first.framework == "jax" else "")
+
+
 def _row(number: int, entry: Entry, below: Sequence[Entry], among: Sequence[Line], target: float) -> list[str]:
     group, run = entry.group, entry.group.first
-    name, changes = title(run.rungs, _deviations(group))
-    rungs = f"<details><summary>{len(run.rungs)} rungs</summary>{escape(', '.join(run.rungs))}</details>"
-    what = f"<strong>{escape(name)}</strong>" + _quiet(f"{run.config['preset']}; " * (run.config["preset"] not in
-            "gpt2-small") + ", ".join(changes)) + (rungs if len(run.rungs) > 1 else "")  # fmt: skip
+    lines = [Line("", each.curve.times_s, each.curve.bits, entry.look % LOOKS) for each in group.runs]
     count, came = len(group.runs), len(entry.times_s)
     seeds = f"{count}" if came == count or not target else f"{came} of {count} came there"
-    used = run.outcome.get("mfu_hfu")
-    rate = format_si(group.mean("tokens_per_s"), "tokens/s") + _quiet(
-        ", ".join(filter(None, (f"MFU {used[0]:.1%}" if used else "", format_si(group.mean("peak_bytes"), "B")
-                                if group.mean("peak_bytes") else ""))))  # fmt: skip
-    lines = [Line("", each.curve.times_s, each.curve.bits, entry.look % LOOKS) for each in group.runs]
     library = f"{run.framework} {run.told['versions'].get(run.framework, '')}".strip()
     cells = [
-        str(number), what, _time(entry, first=number == 1), seeds + _quiet(f"loss {group.mean('bits_per_byte'):.4f}"),
-        _against(entry, below), rate, escape(run.device) + _quiet(library),
-        escape(run.code) + _quiet(str(run.told.get("date", ""))[:10]),
-        small_svg(lines, among, target=target, alt=f"Loss of entry {number} over time"),
+        str(number) if entry.all_reached or not target else "–", _what(group), _time(entry, first=number == 1),
+        seeds + _quiet(f"loss {group.mean('bits_per_byte'):.4f}"), _against(entry, below), _rate(group),
+        escape(run.device) + _quiet(library) + _quiet(f"{run.code}, {str(run.told.get('date', ''))[:10]}"),
+        small_svg(lines, among, target=target, log=True, alt=f"Loss of entry {number} over time"),
     ]  # fmt: skip
     return [Html(cell) for cell in cells]
 
 
+def _what(group: Group) -> str:
+    run, default = group.first, next(iter(PRESETS))
+    name, changes = title(run.rungs, _deviations(group))
+    shape = [] if run.config["preset"] == default else [run.config["preset"]]
+    rungs = f"<details><summary>{len(run.rungs)} rungs</summary>{escape(', '.join(run.rungs))}</details>"
+    quiet = _quiet(", ".join([*shape, *changes]))
+    return f"<strong>{escape(name)}</strong>{quiet}" + (rungs if name.startswith("up to") else "")
+
+
+def _rate(group: Group) -> str:
+    used, peak = group.first.outcome.get("mfu_hfu"), group.mean("peak_bytes")
+    more = [f"MFU {used[0]:.1%}"] * bool(used) + [format_si(peak, "B")] * bool(peak)
+    return format_si(group.mean("tokens_per_s"), "tokens/s") + _quiet(", ".join(more))
+
+
 def _quiet(text: str) -> str:
-    return f'<br><span class="quiet">{escape(text.strip("; "))}</span>' if text.strip("; ") else ""
+    return f'<br><span class="quiet">{escape(text)}</span>' if text else ""
 
 
 def _time(entry: Entry, *, first: bool) -> str:
@@ -251,5 +266,6 @@ def _against(entry: Entry, below: Sequence[Entry]) -> str:
     verdict = compared(entry.times_s, below[0].times_s)
     if verdict is None:
         return f'<span class="pill open">one seed: no test</span>{told}'
-    good = verdict.significant
-    return f'<span class="pill {"good" if good else "open"}">p = {verdict.p:.2g}{"" if good else ", not told apart"}</span>{told}'
+    few = least_p(len(entry.times_s), len(below[0].times_s)) >= LEVEL
+    said = "" if verdict.significant else ", too few seeds" if few else ", not told apart"
+    return f'<span class="pill {"good" if verdict.significant else "open"}">p = {verdict.p:.2g}{said}</span>{told}'
