@@ -14,7 +14,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,7 +251,7 @@ def _finish(options: argparse.Namespace, folder: Path, result: Result, place: He
 def _outcome(result: Result, place: Here, config: Config) -> list[list[str]]:
     """The outcome as rows of name and value."""
     from ..roofline import Ceilings
-    from .session import ceiling_format, used
+    from .session import beyond, ceiling_format, used
 
     rows = [
         ["validation loss", f"{result.bits_per_byte:.4f} bits per byte" + (", the target" if result.reached else "")],
@@ -263,10 +263,11 @@ def _outcome(result: Result, place: Here, config: Config) -> list[list[str]]:
     kinds |= {"datasheet": Ceilings.of_chip(place.device.spec)} if place.device.spec else {}
     for name, ceilings in kinds.items():
         if ceilings is not None:
-            fmt = ceiling_format(replace(config, vocabulary=place.data.vocabulary), ceilings)
-            mfu, hfu = used(config.change(vocabulary=place.data.vocabulary), result.tokens_per_s, ceilings,
-                            place.ranks.world)  # fmt: skip
+            known = config.change(vocabulary=place.data.vocabulary)
+            mfu, hfu = used(known, result.tokens_per_s, ceilings, place.ranks.world)
+            fmt = ceiling_format(known, ceilings)
             rows.append([f"of the {name}", f"MFU {mfu:.1%}, HFU {hfu:.1%} (products in {fmt})"])
+            rows += [["", told]] if name != "datasheet" and (told := beyond(max(mfu, hfu))) else []
     return rows + ([["peak memory", format_si(result.peak_bytes, "B")]] if result.peak_bytes else [])
 
 

@@ -137,6 +137,8 @@ def counted_step(config: Config, place: Here) -> dict[str, Any]:
 
 def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
     """The rungs side by side; those that were left out below, with their reasons."""
+    from .session import beyond
+
     head = ["rung", "predicted", "step", "tokens/s", "MFU", "bits/byte", "memory"]
     head += ["FLOP", "bytes", "operations"] if counted else ["peak", "HFU"]
     rows: list[Sequence[str]] = []
@@ -156,4 +158,6 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
     legend = "predicted, memory: by the cost model. MFU: of the measured ceiling."
     legend += " FLOP, bytes, operations: counted, of an eager step." if counted else ""
     lines.append(f"{legend} {seconds:.0f} s of training and compiling in all.")
+    if told := beyond(max((max(one["mfu"], one["hfu"]) for one in found.values() if "step_s" in one), default=0)):
+        lines.append(told)
     return "\n".join(lines)

@@ -23,7 +23,7 @@ from .folder import RunFolder, version
 from .pace import Result
 from .ranks import Ranks
 
-__all__ = ["ceiling_format", "free", "run_once", "steps_in", "used"]
+__all__ = ["beyond", "ceiling_format", "free", "run_once", "steps_in", "used"]
 
 
 def run_once(
@@ -91,6 +91,20 @@ def ceiling_format(config: Config, ceilings: Ceilings) -> str:
 def used(config: Config, tokens_per_s: float, ceilings: Ceilings, world: int = 1) -> tuple[float, float]:
     """MFU and HFU against these ceilings."""
     return forecast.utilization(config, tokens_per_s, ceilings.rate(ceiling_format(config, ceilings)), world=world)
+
+
+def beyond(share: float) -> str:
+    """Return what to say of a share of the measured ceiling above 1: no device does that, so the ceiling is too low.
+
+    >>> beyond(0.9), beyond(1.04)[:14]
+    ('', 'More than 100 ')
+    """
+    if share <= 1:
+        return ""
+    return (
+        "More than 100 % of the measured ceiling: it was measured while others kept the machine busy, or at other "
+        "sizes. Measure it again: rooflab device --remeasure."
+    )
 
 
 def steps_in(config: Config, data: Corpus, minutes: float, *, device: Device, ranks: Ranks) -> int:
