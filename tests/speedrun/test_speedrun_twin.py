@@ -1,0 +1,124 @@
+"""The twin in JAX computes what torch's model and optimizers do, step by step, and leaves the same kind of folder."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from rooflab.device import Device, find_device
+from rooflab.speedrun.config import ConfigError
+from rooflab.speedrun.finished import read_runs
+from rooflab.speedrun.ranks import Ranks
+from rooflab.speedrun.rungs import RUNGS
+from rooflab.speedrun.session import run_once
+
+from . import toys
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+from rooflab.speedrun import twin  # noqa: E402
+from rooflab.speedrun.twin import scope, updates  # noqa: E402
+from rooflab.speedrun.twin.train import Twin  # noqa: E402
+
+
+def losses(train, config, **more):
+    """Losses and gradient norms of all steps, and the validation losses."""
+    lines = []
+    train(config, toys.corpus(), device=find_device(), say=lines.append, **more)
+    return (
+        np.array([loss for line in lines for loss in line.get("losses", ())]),
+        np.array([line["gradient_norm"] for line in lines if "gradient_norm" in line]),
+        np.array([line["bits_per_byte"] for line in lines if "bits_per_byte" in line]),
+    )
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"compile": "model"}, {"attention": "fused", "compile": "model"}, {"padded_vocabulary": True},
+    {"optimizer": "muon", "compile": "model"}, {"schedule": "trapezoid", "clip": 0.1, "loader": "ahead"},
+    {"batch_factor": 2, "lr_factor": 2.0, "clip": 0.0},
+], ids=lambda changes: ",".join(changes) or "baseline")  # fmt: skip
+def test_losses_are_torchs(changes):
+    config = toys.config(steps=6, log_every=1, eval_every=3, **changes)
+    ours, norms, bits = losses(twin.run_twin, config)
+    wanted, wanted_norms, wanted_bits = losses(run_once, config.change(compile="no"))
+    assert len(ours) == 6
+    assert len(bits) == 2
+    # fp32 sums in another order: 1e-6 of a value near 4, which six updates may make ten times as much.
+    np.testing.assert_allclose(ours[0], wanted[0], rtol=1e-6)
+    np.testing.assert_allclose(ours, wanted, rtol=1e-5)
+    np.testing.assert_allclose(norms, wanted_norms, rtol=1e-3)
+    np.testing.assert_allclose(bits, wanted_bits, rtol=1e-5)
+
+
+def test_losses_differ_where_a_number_of_the_optimizer_does():
+    config = toys.config(steps=6, log_every=1)
+    ours, wanted = (losses(train, config.change(**one))[0]
+                    for train, one in ((twin.run_twin, {"beta2": 0.99}), (run_once, {})))  # fmt: skip
+    assert not np.allclose(ours, wanted, rtol=1e-5)
+
+
+def test_bf16_stays_near():
+    config = toys.config(steps=5, log_every=1, precision="bf16", compile="model", attention="fused")
+    ours, _, _ = losses(twin.run_twin, config)
+    wanted, _, _ = losses(run_once, config.change(precision="fp32", compile="no"))
+    assert ours == pytest.approx(wanted, abs=0.03)
+    assert (ours != wanted).any()
+
+
+def test_it_learns():
+    ours, _, bits = losses(twin.run_twin, toys.config(steps=60, eval_every=20, optimizer="muon", compile="model"))
+    assert ours[-5:].mean() < ours[:5].mean() - 1
+    assert (np.diff(bits) < 0).all()
+
+
+def test_updates_are_orthogonal():
+    stack = np.random.default_rng(0).normal(size=(2, 12, 8)).astype(np.float32)
+    values = np.linalg.svd(np.asarray(updates.orthogonal(stack)), compute_uv=False)
+    assert 0.6 < values.min() < values.max() < 1.3
+
+
+def test_it_leaves_a_folder_that_can_be_compared(tmp_path):
+    config = toys.config(steps=4, eval_every=2, compile="model", target=9.0)
+    result = twin.run_twin(config, toys.corpus(), folder=tmp_path)
+    assert result.reached
+    (run,) = read_runs(tmp_path)
+    assert run.framework == "jax"
+    assert run.outcome["steps"] == 2
+    assert run.reached(9.0)[1] == 2
+    assert json.loads((tmp_path / "config.json").read_text())["compile"] == "model"
+
+
+def test_rungs_that_it_lacks_are_named():
+    assert set(scope.RUNGS_OF_TWIN) >= {"bf16", "compile", "fused-attention", "muon"}
+    config = toys.config(rungs=tuple(rung.name for rung in RUNGS if rung.change))
+    named = twin.reasons(config)
+    assert set(named) | set(scope.RUNGS_OF_TWIN) == set(config.rungs)
+    assert not set(named) & set(scope.RUNGS_OF_TWIN)
+    assert all(why.startswith("the twin in JAX ") for why in named.values())
+    kept = twin.twin_of(config, toys.config())
+    assert kept.rungs == scope.RUNGS_OF_TWIN
+    scope.refuse(kept)
+
+
+def test_what_it_cannot_do_is_refused(tmp_path):
+    text, here = toys.corpus(), find_device()
+    blind = Device("cuda", "a card", torch="cuda", jax="cpu")
+    for config, more, said in (
+        (toys.config(position="rotary"), {}, "expected position = learned for the twin in JAX; found rotary"),
+        (toys.config(accumulation=2), {}, "expected accumulation = 1"),
+        (toys.config(), {"ranks": Ranks(0, 2, 0)}, "without torchrun"),
+        (toys.config(), {"resume": True}, "keeps no checkpoints"),
+        (toys.config(), {"device": blind}, "JAX does not see a card"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            twin.run_twin(config, text, folder=tmp_path, **({"device": here} | more))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_loss_that_is_no_number_stops_it():
+    one = Twin(toys.config(steps=4, log_every=2), toys.corpus(), find_device(), lambda _: None)
+    one.params["table"] = one.params["table"].at[0, 0].set(math.nan)
+    with pytest.raises(twin.train.Stopped, match=r"Step 1, rungs baseline in JAX: the loss or the gradient is not"):
+        one.run()
