@@ -34,11 +34,13 @@ SUBJECTS = {"fabric", "formats", "kernels", "optim", "recompute", "speedrun"}
 USES = {("speedrun", "kernels")}  # the one subject that puts another to work
 ORDER = list(LAYERS)
 # A subject's commands and what they show are teaching, although they stand in its folder.
-COMMANDS = {"speedrun.__main__", "speedrun.commands", "speedrun.ladder", "speedrun.picture", "speedrun.data.commands"}
+COMMANDS = {"speedrun.__main__", "speedrun.commands", "speedrun.ladder", "speedrun.picture", "speedrun.data.commands",
+            "speedrun.compare", "speedrun.leaderboard", "speedrun.live"}
 # The base dependencies that may be loaded with a module; everything else waits inside functions.
 AT_TOP = {"numpy"}
-# Modules that define modules or functions of torch; they are loaded when a model is made, and not before.
+# Modules that define modules or functions of torch or JAX; they are loaded when a model is made, and not before.
 TORCH_AT_TOP = {"speedrun.attention", "speedrun.fp8", "speedrun.model"}
+JAX_AT_TOP = {"speedrun.twin.model", "speedrun.twin.updates"}
 FRAMEWORK_OF = {
     "triton": "triton",
     "torch": "torch",
@@ -141,8 +143,7 @@ def heavy_imports(source: str, name: str) -> list[str]:
     # Kernels are decorated where they stand, so their modules are loaded when a kernel is used, and not before.
     if name.startswith("kernels.") and (framework := FRAMEWORK_OF.get(name.split(".")[-1].partition("_")[0])):
         may.add(framework)
-    if name in TORCH_AT_TOP:
-        may.add("torch")
+    may |= {"torch"} if name in TORCH_AT_TOP else {"jax"} if name in JAX_AT_TOP else set()
     found = []
     for node in top_level(ast.parse(source)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -10,7 +10,7 @@ from rooflab.device import Device, find_device
 from rooflab.speedrun.config import ConfigError
 from rooflab.speedrun.finished import read_runs
 from rooflab.speedrun.ranks import Ranks
-from rooflab.speedrun.rungs import RUNGS
+from rooflab.speedrun.rungs import RUNGS, Selection
 from rooflab.speedrun.session import run_once
 
 from . import toys
@@ -35,10 +35,11 @@ def losses(train, config, **more):
 
 
 @pytest.mark.parametrize("changes", [
-    {}, {"compile": "model"}, {"attention": "fused", "compile": "model"}, {"padded_vocabulary": True},
-    {"optimizer": "muon", "compile": "model"}, {"schedule": "trapezoid", "clip": 0.1, "loader": "ahead"},
-    {"batch_factor": 2, "lr_factor": 2.0, "clip": 0.0},
-], ids=lambda changes: ",".join(changes) or "baseline")  # fmt: skip
+    {},
+    {"compile": "model", "attention": "fused", "padded_vocabulary": True, "schedule": "trapezoid", "clip": 0.1,
+     "loader": "ahead"},
+    {"compile": "model", "optimizer": "muon", "batch_factor": 2, "lr_factor": 2.0, "clip": 0.0},
+], ids=["baseline", "compiled", "muon"])  # fmt: skip
 def test_losses_are_torchs(changes):
     config = toys.config(steps=6, log_every=1, eval_every=3, **changes)
     ours, norms, bits = losses(twin.run_twin, config)
@@ -53,24 +54,18 @@ def test_losses_are_torchs(changes):
 
 
 def test_losses_differ_where_a_number_of_the_optimizer_does():
-    config = toys.config(steps=6, log_every=1)
+    config = toys.config(layers=1, steps=6, log_every=1, compile="model")
     ours, wanted = (losses(train, config.change(**one))[0]
-                    for train, one in ((twin.run_twin, {"beta2": 0.99}), (run_once, {})))  # fmt: skip
+                    for train, one in ((twin.run_twin, {"beta2": 0.99}), (run_once, {"compile": "no"})))  # fmt: skip
     assert not np.allclose(ours, wanted, rtol=1e-5)
 
 
 def test_bf16_stays_near():
-    config = toys.config(steps=5, log_every=1, precision="bf16", compile="model", attention="fused")
+    config = toys.config(layers=1, steps=4, log_every=1, precision="bf16", compile="model", attention="fused")
     ours, _, _ = losses(twin.run_twin, config)
     wanted, _, _ = losses(run_once, config.change(precision="fp32", compile="no"))
     assert ours == pytest.approx(wanted, abs=0.03)
     assert (ours != wanted).any()
-
-
-def test_it_learns():
-    ours, _, bits = losses(twin.run_twin, toys.config(steps=60, eval_every=20, optimizer="muon", compile="model"))
-    assert ours[-5:].mean() < ours[:5].mean() - 1
-    assert (np.diff(bits) < 0).all()
 
 
 def test_updates_are_orthogonal():
@@ -80,7 +75,7 @@ def test_updates_are_orthogonal():
 
 
 def test_it_leaves_a_folder_that_can_be_compared(tmp_path):
-    config = toys.config(steps=4, eval_every=2, compile="model", target=9.0)
+    config = toys.config(layers=1, steps=4, eval_every=2, compile="model", target=9.0)
     result = twin.run_twin(config, toys.corpus(), folder=tmp_path)
     assert result.reached
     (run,) = read_runs(tmp_path)
@@ -97,7 +92,7 @@ def test_rungs_that_it_lacks_are_named():
     assert set(named) | set(scope.RUNGS_OF_TWIN) == set(config.rungs)
     assert not set(named) & set(scope.RUNGS_OF_TWIN)
     assert all(why.startswith("the twin in JAX ") for why in named.values())
-    kept = twin.twin_of(config, toys.config())
+    kept = twin.narrowed(Selection(config), toys.config()).config
     assert kept.rungs == scope.RUNGS_OF_TWIN
     scope.refuse(kept)
 
@@ -118,7 +113,7 @@ def test_what_it_cannot_do_is_refused(tmp_path):
 
 
 def test_a_loss_that_is_no_number_stops_it():
-    one = Twin(toys.config(steps=4, log_every=2), toys.corpus(), find_device(), lambda _: None)
+    one = Twin(toys.config(layers=1, steps=4, log_every=2), toys.corpus(), find_device(), lambda _: None)
     one.params["table"] = one.params["table"].at[0, 0].set(math.nan)
     with pytest.raises(twin.train.Stopped, match=r"Step 1, rungs baseline in JAX: the loss or the gradient is not"):
         one.run()

@@ -23,6 +23,7 @@ from ..plaintext import terminal_width
 from ..progress import Progress, clock_time
 from ..tables import render_text
 from ..units import format_si
+from .asked import names, positive, switches
 from .config import PRESETS, Config, ConfigError, preset
 
 if TYPE_CHECKING:
@@ -32,25 +33,8 @@ if TYPE_CHECKING:
     from .pace import Result
     from .ranks import Ranks
 
-__all__ = ["Here", "Teller", "add_run_options", "add_speedrun_options", "find_config", "here", "speedrun"]
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = 0
-        if not value > 0:
-            word = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"expected {word} above zero; found {text!r}")
-        return value
-
-    return read
+__all__ = ["Here", "Teller", "add_run_options", "add_speedrun_options", "find_config", "here", "speedrun",
+           "trainer_of"]  # fmt: skip
 
 
 def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
@@ -63,16 +47,16 @@ def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
     rungs = parser.add_mutually_exclusive_group()
     rungs.add_argument("--rung", default="", metavar="R", help="the baseline and this rung")
     rungs.add_argument("--up-to", default="", metavar="R", help="all rungs up to this one")
-    rungs.add_argument("--only", type=_names, default=[], metavar="A,B", help="the baseline and these rungs")
+    rungs.add_argument("--only", type=names, default=[], metavar="A,B", help="the baseline and these rungs")
     rungs.add_argument("--list", action="store_true", help="name all rungs, and what each of them is for")
-    parser.add_argument("--without", type=_names, default=[], metavar="A,B", help="leave these out")
+    parser.add_argument("--without", type=names, default=[], metavar="A,B", help="leave these out")
     add_run_options(parser)
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=_positive(int), metavar="N", help="updates (default: the preset's tokens)")
-    length.add_argument("--minutes", type=_positive(float), metavar="M", help="so long, by a trial of a few steps")
-    parser.add_argument("--target", type=_positive(float), metavar="BPB", help="stop at these bits per byte")
-    parser.add_argument("--batch", type=_positive(int), metavar="N", help="sequences of each rank and step")
-    parser.add_argument("--seeds", type=_positive(int), default=1, metavar="N", help="one run for each of N seeds")
+    length.add_argument("--steps", type=positive(int), metavar="N", help="updates (default: the preset's tokens)")
+    length.add_argument("--minutes", type=positive(float), metavar="M", help="so long, by a trial of a few steps")
+    parser.add_argument("--target", type=positive(float), metavar="BPB", help="stop at these bits per byte")
+    parser.add_argument("--batch", type=positive(int), metavar="N", help="sequences of each rank and step")
+    parser.add_argument("--seeds", type=positive(int), default=1, metavar="N", help="one run for each of N seeds")
     parser.add_argument("--save-every", type=int, default=0, metavar="N", help="steps (default: once a minute)")
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     parser.add_argument("--json", action="store_true", help="print each line of the log as JSON, and nothing else")
@@ -90,6 +74,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for what the run leaves")
     parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave the accelerator alone")
+    parser.add_argument("--framework", choices=("torch", "jax"), default="torch", help="jax: the twin, with fewer rungs")
     parser.add_argument("--set", action="append", default=[], metavar="SWITCH=VALUE", help="any switch of a config")
 
 
@@ -121,26 +106,6 @@ def find_config(options: argparse.Namespace, device: Device) -> Config:
     return config.change(**changes)
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
-    "int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__,
-}  # fmt: skip
-
-
-def _settings(texts: list[str]) -> dict[str, Any]:
-    """SWITCH=VALUE as switches and values of their types."""
-    kinds = {each.name: str(each.type) for each in fields(Config)}
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        read = _READERS.get(kinds.get(name, ""), str)
-        try:
-            found[name] = read(value)
-        except (ValueError, KeyError):
-            wanted = {"bool": "True or False", "int": "a whole number"}.get(kinds[name], "a number")
-            raise ConfigError(f"expected --set {name}= and {wanted}; found {value!r}") from None
-    return found
-
-
 def speedrun(options: argparse.Namespace) -> int:
     """Train as the options say, print what came of it, and leave a folder; returns the exit code."""
     from .ladder import list_rungs
@@ -157,15 +122,20 @@ def speedrun(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     from .rungs import RUNGS, select
-    from .session import free, run_once, steps_in
+    from .session import free, steps_in
+    from .twin import narrowed
 
     place = here(options.data, options.device, ranks, quiet=options.json)
     up_to = options.up_to or ("" if options.rung or options.only else RUNGS[-1].name)
-    chosen = select(find_config(options, place.device), rung=options.rung, up_to=up_to, only=options.only,
-                    without=options.without, device=place.device)  # fmt: skip
+    base, train = find_config(options, place.device), trainer_of(options.framework)
+    chosen = select(base, rung=options.rung, up_to=up_to, only=options.only, without=options.without,
+                    device=place.device)  # fmt: skip
+    chosen = narrowed(chosen, base) if options.framework == "jax" else chosen
     for name, reason in chosen.skipped.items():
         _tell(options, ranks, f"The rung {name} is left out: {reason}.")
-    config = chosen.config.change(**_settings(options.set))
+    config = chosen.config.change(**switches(options.set))
+    if options.minutes and options.framework == "jax":
+        raise ConfigError("expected --steps with --framework jax; found --minutes, whose trial of a few steps is torch's")
     if options.minutes:
         config = config.change(steps=steps_in(config, place.data, options.minutes, device=place.device, ranks=ranks))
     out = _folder(options.out, ranks)
@@ -174,7 +144,7 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
         seeded = config.change(seed=config.seed + number)
         folder = out / f"seed-{seeded.seed}" if options.seeds > 1 else out
         with Teller(seeded, place, as_json=options.json) as teller:
-            results.append(run_once(
+            results.append(train(
                 seeded, place.data, device=place.device, ranks=ranks, folder=_made(folder, ranks), say=teller,
                 save_every=options.save_every, ceilings=place.ceilings,
             ))  # fmt: skip
@@ -187,9 +157,16 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     return 0
 
 
+def trainer_of(framework: str) -> Callable[..., Result]:
+    """What trains: `session.run_once`, or the twin in JAX."""
+    from .session import run_once
+    from .twin import run_twin
+
+    return run_twin if framework == "jax" else run_once
+
+
 def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
     from .folder import RunFolder
-    from .session import run_once
 
     kept = RunFolder(options.resume)
     config = kept.config()
@@ -197,8 +174,10 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
         raise ConfigError(f"The run in {options.resume} has ended: there is nothing to go on with.")
     place = here(kept.data_name(), options.device, ranks, quiet=options.json)
     with Teller(config, place, as_json=options.json) as teller:
-        result = run_once(config, place.data, device=place.device, ranks=ranks, folder=options.resume, resume=True,
-                          say=teller, save_every=options.save_every, ceilings=place.ceilings)  # fmt: skip
+        result = trainer_of(options.framework)(
+            config, place.data, device=place.device, ranks=ranks, folder=options.resume, resume=True, say=teller,
+            save_every=options.save_every, ceilings=place.ceilings,
+        )  # fmt: skip
     _finish(options, options.resume, result, place, config)
     return 0
 

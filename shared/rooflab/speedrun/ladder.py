@@ -19,25 +19,27 @@ from ..plaintext import terminal_width
 from ..progress import Progress
 from ..tables import render_text
 from ..units import format_si
-from .config import Config
+from .asked import names, positive, switches
+from .config import Config, ConfigError
 
 if TYPE_CHECKING:
     from .commands import Here
 
 __all__ = ["add_ladder_options", "counted_step", "list_rungs", "measured_rung", "run_ladder", "table"]
 
+_TWIN = "muon"  # the rung up to which the twin in JAX stands beside torch's ladder
 _TOKENS = 2_621_440  # of each rung on an accelerator: 160 steps of the baseline, 40 of the larger batch
 
 
 def add_ladder_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab speedrun ladder`."""
-    from .commands import _names, _positive, add_run_options
+    from .commands import add_run_options
 
     parser.set_defaults(call=run_ladder)
     add_run_options(parser)
-    parser.add_argument("--only", type=_names, default=[], metavar="A,B", help="the ladder up to each of these alone")
-    parser.add_argument("--without", type=_names, default=[], metavar="A,B", help="leave these out of every run")
-    parser.add_argument("--tokens", type=_positive(int), metavar="N", help="that each rung trains on")
+    parser.add_argument("--only", type=names, default=[], metavar="A,B", help="the ladder up to each of these alone")
+    parser.add_argument("--without", type=names, default=[], metavar="A,B", help="leave these out of every run")
+    parser.add_argument("--tokens", type=positive(int), metavar="N", help="that each rung trains on")
     parser.add_argument("--json", action="store_true", help="print each rung as JSON, and nothing else")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
 
@@ -56,29 +58,29 @@ def list_rungs(width: int | None = None) -> str:
 def run_ladder(options: argparse.Namespace) -> int:
     """Train every rung for as many tokens, print a table, and leave a record; returns the exit code."""
     from ..records import save_record
-    from .commands import _settings, find_config, here
+    from .commands import find_config, here
     from .ranks import Ranks
-    from .rungs import RUNGS, find_rung, select
+    from .rungs import RUNGS, find_rung
 
     for name in (*options.only, *options.without):
         find_rung(name)
     place = here(options.data, options.device, Ranks(), quiet=options.json)
     base = find_config(options, place.device)
     base = base.change(tokens=options.tokens or (_TOKENS if place.device.is_accelerator else base.tokens))
-    bar = Progress("ladder", len(RUNGS), unit="rung")
+    asked = [(rung.name, options.framework) for rung in RUNGS
+             if rung.name not in options.without and (not options.only or rung.name in options.only)]  # fmt: skip
+    sees = place.device.jax is not None and (place.device.jax == "cpu") != place.device.is_accelerator
+    if (_TWIN, "torch") in asked and sees:
+        asked.append((_TWIN, "jax"))
+    bar = Progress("ladder", len(asked), unit="rung")
     found: dict[str, dict[str, Any]] = {}
-    for number, rung in enumerate(RUNGS, 1):
-        if rung.name in options.without or (options.only and rung.name not in options.only):
-            continue
-        bar.name = f"ladder: {rung.name}"
+    for number, (rung, framework) in enumerate(asked, 1):
+        name = rung if framework == "torch" else f"{rung} in JAX"
+        bar.name = f"ladder: {name}"
         bar.step(number)
-        chosen = select(base, up_to=rung.name, without=options.without, device=place.device)
-        if rung.name in chosen.skipped:
-            found[rung.name] = {"skipped": chosen.skipped[rung.name]}
-        else:
-            found[rung.name] = measured_rung(chosen.config.change(**_settings(options.set)), place)
+        found[name] = _one(rung, framework, base, options, place)
         if options.json:
-            print(json.dumps({"rung": rung.name, **found[rung.name]}), flush=True)
+            print(json.dumps({"rung": name, **found[name]}), flush=True)
     bar.close("measured")
     if not options.json:
         print(table(found, counted=not place.device.is_accelerator))
@@ -91,10 +93,24 @@ def run_ladder(options: argparse.Namespace) -> int:
     return int(any("error" in one for one in found.values()))
 
 
-def measured_rung(config: Config, place: Here) -> dict[str, Any]:
+def _one(rung: str, framework: str, base: Config, options: argparse.Namespace, place: Here) -> dict[str, Any]:
+    """The ladder up to a rung: what came of it, or why it is left out."""
+    from .rungs import select
+    from .twin import narrowed
+
+    chosen = select(base, up_to=rung, without=options.without, device=place.device)
+    if framework == "jax":
+        chosen = narrowed(chosen, base)
+    if rung in chosen.skipped:
+        return {"skipped": chosen.skipped[rung]}
+    return measured_rung(chosen.config.change(**switches(options.set)), place, framework)
+
+
+def measured_rung(config: Config, place: Here, framework: str = "torch") -> dict[str, Any]:
     """Prediction and outcome of one run; of a run that fails, the sentence that says why."""
+    from .commands import trainer_of
     from .forecast import forecast
-    from .session import free, run_once, used
+    from .session import free, used
     from .watch import Stopped
 
     config = config.change(vocabulary=place.data.vocabulary)
@@ -105,9 +121,9 @@ def measured_rung(config: Config, place: Here) -> dict[str, Any]:
     free()
     try:
         if not place.device.is_accelerator:
-            told |= counted_step(config, place)
-        result = run_once(config, place.data, device=place.device)
-    except (MemoryError, Stopped, RuntimeError) as error:
+            told |= counted_step(config, place) if framework == "torch" else counted_program(config, place)
+        result = trainer_of(framework)(config, place.data, device=place.device)
+    except (MemoryError, Stopped, RuntimeError, ConfigError) as error:
         return told | {"error": str(error).splitlines()[0]}
     mfu, hfu = used(config, result.tokens_per_s, place.ceilings)
     return told | {
@@ -135,6 +151,18 @@ def counted_step(config: Config, place: Here) -> dict[str, Any]:
     return {"flops": one.flops, "bytes": one.bytes, "launches": one.launches}
 
 
+def counted_program(config: Config, place: Here) -> dict[str, Any]:
+    """The same of a step in JAX, as XLA compiles it."""
+    from ..counters import count
+    from .twin.scope import refuse
+    from .twin.train import Twin
+
+    refuse(config)
+    twin = Twin(config, place.data, place.device, lambda _: None)
+    one = count(twin.compute, twin.params, twin.state, twin.batch(0), twin.share(0), world="jax", name="step")
+    return {"flops": one.flops, "bytes": one.bytes, "launches": one.launches}
+
+
 def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
     """The rungs side by side; those that were left out below, with their reasons."""
     from .session import beyond
@@ -156,7 +184,7 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
     lines += [f"{name}: {one['error']}" for name, one in found.items() if "error" in one]
     seconds = math.fsum(one.get("train_s", 0) + one.get("start_s", 0) for one in found.values())
     legend = "predicted, memory: by the cost model. MFU: of the measured ceiling."
-    legend += " FLOP, bytes, operations: counted, of an eager step." if counted else ""
+    legend += " FLOP, bytes, operations: counted, of an eager step; in JAX of a compiled one." if counted else ""
     lines.append(f"{legend} {seconds:.0f} s of training and compiling in all.")
     if told := beyond(max((max(one["mfu"], one["hfu"]) for one in found.values() if "step_s" in one), default=0)):
         lines.append(told)

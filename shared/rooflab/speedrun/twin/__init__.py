@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from .scope import RUNGS_OF_TWIN, reasons, twin_of
+from .scope import RUNGS_OF_TWIN, narrowed, reasons
 from .train import run_twin
 
-__all__ = ["RUNGS_OF_TWIN", "reasons", "run_twin", "twin_of"]
+__all__ = ["RUNGS_OF_TWIN", "narrowed", "reasons", "run_twin"]

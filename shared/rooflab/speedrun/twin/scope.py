@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config import CHOICES, Config, ConfigError
-from ..rungs import RUNGS
+from ..rungs import RUNGS, Selection
 
-__all__ = ["RUNGS_OF_TWIN", "reasons", "refuse", "twin_of"]
+__all__ = ["RUNGS_OF_TWIN", "narrowed", "reasons", "refuse"]
 
 # Switches that the twin knows in fewer forms than torch's model; of all others it knows every form, or ignores them
 # (`fused_optimizer`: XLA fuses the update anyway; `threads`, `deterministic`: torch's own).
@@ -43,16 +43,17 @@ def reasons(config: Config) -> dict[str, str]:
     return {rung.name: why for rung in RUNGS if rung.name in config.rungs and (why := _missing(rung.change))}
 
 
-def twin_of(config: Config, base: Config) -> Config:
-    """The config with those of its rungs that the twin has, on top of the same baseline.
+def narrowed(chosen: Selection, base: Config) -> Selection:
+    """What was chosen, with those of its rungs that the twin has, on top of the same baseline; the others are named.
 
     Args:
-        config: a baseline with rungs.
+        chosen: rungs on top of a baseline.
         base: that baseline.
     """
-    kept = [rung for rung in RUNGS if rung.name in config.rungs and rung.name in RUNGS_OF_TWIN]
+    kept = [rung for rung in RUNGS if rung.name in chosen.config.rungs and rung.name in RUNGS_OF_TWIN]
     changes = {name: value for rung in kept for name, value in rung.change.items()}
-    return base.change(**changes, rungs=(*base.rungs, *(rung.name for rung in kept)))
+    config = base.change(**changes, rungs=(*base.rungs, *(rung.name for rung in kept)))
+    return Selection(config, {**chosen.skipped, **reasons(chosen.config)})
 
 
 def refuse(config: Config) -> None:

@@ -20,10 +20,12 @@ import numpy as np
 from ...device import Device, find_device
 from ...extras import require
 from ...roofline import Ceilings
+from ...shortage import OutOfMemory, is_shortage
 from ..batches import Batches, _ahead, validation
 from ..config import Config, ConfigError
 from ..data import Corpus
 from ..folder import RunFolder, version
+from ..forecast import advice
 from ..optimizers import rate
 from ..pace import Clock, Result
 from ..ranks import Ranks
@@ -50,6 +52,7 @@ def run_twin(
     Raises:
         ConfigError: it has not what the config asks for, or cannot run here.
         DataError: there are too few tokens.
+        OutOfMemory: with what to lower, and by how much.
         Stopped: the loss is no number.
     """
     device = device or find_device()
@@ -67,7 +70,12 @@ def run_twin(
         if say:
             say(line)
 
-    result = Twin(config, data, device, tell).run()
+    try:
+        result = Twin(config, data, device, tell).run()
+    except Exception as error:
+        if not is_shortage(error):
+            raise
+        raise OutOfMemory(f"The memory is not enough. {advice(config, device.memory_bytes)}") from error
     if run:
         run.end(result, {"mfu_hfu": used(config, result.tokens_per_s, ceilings)} if ceilings else {})
     return result
@@ -130,7 +138,7 @@ class Twin:
         import jax
 
         began = time.perf_counter()
-        args = (self.params, self.state, self.batch(0), self._share(0))
+        args = (self.params, self.state, self.batch(0), self.share(0))
         if self.config.compile == "no":
             jax.block_until_ready(self.compute(*args))
         else:
@@ -162,7 +170,7 @@ class Twin:
         config = self.config
         self.clock.start(0)
         for pair in self._source():
-            self.params, self.state, seen = self.compute(self.params, self.state, pair, self._share(self.step))
+            self.params, self.state, seen = self.compute(self.params, self.state, pair, self.share(self.step))
             self.pending.append(seen)
             self.step += 1
             last = self.step == self.steps
@@ -179,7 +187,8 @@ class Twin:
     def _source(self) -> Iterator[Any]:
         return _ahead(self.batch, 0, self.steps) if self.config.loader == "ahead" else map(self.batch, range(self.steps))
 
-    def _share(self, step: int) -> Any:
+    def share(self, step: int) -> Any:
+        """The learning rates of a step as a share of their peaks, on the device."""
         import jax.numpy as jnp
 
         return jnp.float32(rate(self.config, step, self.steps))

@@ -1,0 +1,61 @@
+"""What has been asked for on the command line? Texts as names, numbers and switches.
+
+>>> names("bf16, muon"), switches(["lr=0.001", "qk_norm=True"])
+(['bf16', 'muon'], {'lr': 0.001, 'qk_norm': True})
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from .config import Config, ConfigError
+
+__all__ = ["names", "positive", "switches"]
+
+
+def names(text: str) -> list[str]:
+    """A,B as a list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader of numbers above zero, `int` or `float`."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not value > 0:
+            word = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"expected {word} above zero; found {text!r}")
+        return value
+
+    return read
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__,
+}  # fmt: skip
+
+
+def switches(texts: list[str]) -> dict[str, Any]:
+    """SWITCH=VALUE as switches and values of their types.
+
+    Raises:
+        ConfigError: a value is of another type.
+    """
+    kinds = {each.name: str(each.type) for each in fields(Config)}
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        read = _READERS.get(kinds.get(name, ""), str)
+        try:
+            found[name] = read(value)
+        except (ValueError, KeyError):
+            wanted = {"bool": "True or False", "int": "a whole number"}.get(kinds[name], "a number")
+            raise ConfigError(f"expected --set {name}= and {wanted}; found {value!r}") from None
+    return found
