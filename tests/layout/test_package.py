@@ -34,8 +34,16 @@ SUBJECTS = {"fabric", "formats", "kernels", "optim", "recompute", "speedrun"}
 USES = {("speedrun", "kernels")}  # the one subject that puts another to work
 ORDER = list(LAYERS)
 # A subject's commands and what they show are teaching, although they stand in its folder.
-COMMANDS = {"speedrun.__main__", "speedrun.commands", "speedrun.ladder", "speedrun.picture", "speedrun.data.commands",
-            "speedrun.compare", "speedrun.leaderboard", "speedrun.live"}
+COMMANDS = {
+    "speedrun.__main__",
+    "speedrun.commands",
+    "speedrun.ladder",
+    "speedrun.picture",
+    "speedrun.data.commands",
+    "speedrun.compare",
+    "speedrun.leaderboard",
+    "speedrun.live",
+}
 # The base dependencies that may be loaded with a module; everything else waits inside functions.
 AT_TOP = {"numpy"}
 # Modules that define modules or functions of torch or JAX; they are loaded when a model is made, and not before.

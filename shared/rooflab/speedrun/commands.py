@@ -14,7 +14,6 @@ import os
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +73,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for what the run leaves")
     parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave the accelerator alone")
-    parser.add_argument("--framework", choices=("torch", "jax"), default="torch", help="jax: the twin, with fewer rungs")
+    parser.add_argument(
+        "--framework", choices=("torch", "jax"), default="torch", help="jax: the twin, with fewer rungs"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="SWITCH=VALUE", help="any switch of a config")
 
 
@@ -135,7 +136,9 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
         _tell(options, ranks, f"The rung {name} is left out: {reason}.")
     config = chosen.config.change(**switches(options.set))
     if options.minutes and options.framework == "jax":
-        raise ConfigError("expected --steps with --framework jax; found --minutes, whose trial of a few steps is torch's")
+        raise ConfigError(
+            "expected --steps with --framework jax; found --minutes, whose trial of a few steps is torch's"
+        )
     if options.minutes:
         config = config.change(steps=steps_in(config, place.data, options.minutes, device=place.device, ranks=ranks))
     out = _folder(options.out, ranks)

@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -36,8 +37,8 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("b", metavar="B", help="likewise")
     parser.add_argument("--target", type=float, metavar="BPB",
                         help="bits per byte to which the time is taken (default: what all runs reached)")  # fmt: skip
-    parser.add_argument("--figure", type=Path, metavar="FILE",
-                        help="where the curves are drawn (.svg or .png; default: .rooflab/speedrun/compare.svg)")  # fmt: skip
+    drawn = "where the curves are drawn (.svg or .png; default: .rooflab/speedrun/compare.svg)"
+    parser.add_argument("--figure", type=Path, metavar="FILE", help=drawn)
     parser.add_argument("--json", action="store_true", help="print everything as JSON, and nothing else")
 
 
@@ -106,14 +107,18 @@ def _outcomes(a: Group, b: Group, target: float | None) -> str:
         rows.append([name, *(mean_text(some, unit) for some in found), ratio])
 
     if target is not None:
-        row("bits per byte at the end", "", lambda group: [run.outcome["bits_per_byte"] for run in group.runs])
+        row("bits per byte at the end", "", partial(_numbers, "bits_per_byte"))
         row(f"time to {target:.4g} bits per byte", "s", lambda group: group.times_s(target))
         row("steps to it", "", lambda group: [found[1] for run in group.runs if (found := run.reached(target))])
     for key, name, unit in (("train_s", "training", "s"), ("step_s", "a step", "s"),
                             ("tokens_per_s", "tokens a second", ""), ("peak_bytes", "peak memory", "B")):  # fmt: skip
         if any(run.outcome[key] for group in (a, b) for run in group.runs):
-            row(name, unit, lambda group, key=key: [run.outcome[key] for run in group.runs])
+            row(name, unit, partial(_numbers, key))
     return render_text(["", "A", "B", "B / A"], rows) + "\n\nMean ± standard deviation over seeds."
+
+
+def _numbers(key: str, group: Group) -> list[float]:
+    return [run.outcome[key] for run in group.runs]
 
 
 def _seeds(group: Group) -> str:

@@ -184,8 +184,8 @@ def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> st
     named = [Line(f"{number}. {_name(entry.group)}", (), (), entry.look)
              for number, entry in enumerate(entries[:LOOKS], 1)]  # fmt: skip
     chart = curves_svg(
-        [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target, log=True,
-        size=(1240, 350), alt=f"Validation loss over training time of the first {len(named)} entries of the table below",
+        [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target,
+        log=True, size=(1240, 350), alt=f"Validation loss over time of the first {len(named)} entries of the table",
     )  # fmt: skip
     everything = [Line("", run.curve.times_s, run.curve.bits) for entry in entries for run in entry.group.runs]
     rows = [_row(number, entry, entries[number : number + 1], everything, target)
@@ -234,8 +234,8 @@ def _what(group: Group) -> str:
 
 
 def _rate(group: Group) -> str:
-    used, peak = group.first.outcome.get("mfu_hfu"), group.mean("peak_bytes")
-    more = [f"MFU {used[0]:.1%}"] * bool(used) + [format_si(peak, "B")] * bool(peak)
+    used, peak = group.first.outcome.get("mfu_hfu") or (0.0, 0.0), group.mean("peak_bytes")
+    more = [f"MFU {used[0]:.1%}"] * bool(used[0]) + [format_si(peak, "B")] * bool(peak)
     return format_si(group.mean("tokens_per_s"), "tokens/s") + _quiet(", ".join(more))
 
 

@@ -31,7 +31,7 @@ def watch_live(config: Config, data: Corpus) -> LivePlot:
 
     Args:
         config: of the run; its target is a dashed line.
-        data: what is trained on: training losses are shown in bits per byte, too, by the validation set's bytes a token.
+        data: what is trained on: by its bytes a token training losses are shown in bits per byte, too.
     """
     return LivePlot(config, data)
 

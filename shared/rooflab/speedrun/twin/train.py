@@ -1,4 +1,4 @@
-"""How is the twin trained? The same batches, schedule, evaluations and folder as torch's, one compiled step after the other.
+"""How is the twin trained? As torch's model is: the same batches, schedule, evaluations and folder.
 
 >>> from rooflab.speedrun.config import preset
 >>> from rooflab.speedrun.data import corpus
@@ -185,7 +185,9 @@ class Twin:
         return False
 
     def _source(self) -> Iterator[Any]:
-        return _ahead(self.batch, 0, self.steps) if self.config.loader == "ahead" else map(self.batch, range(self.steps))
+        return (
+            _ahead(self.batch, 0, self.steps) if self.config.loader == "ahead" else map(self.batch, range(self.steps))
+        )
 
     def share(self, step: int) -> Any:
         """The learning rates of a step as a share of their peaks, on the device."""
@@ -202,8 +204,10 @@ class Twin:
         config, per_step, step_s = self.config, self.config.tokens_per_step(), self.clock.intervals[-1]
         for number, pair in enumerate(found, self.step - len(found) + 1):
             if not all(map(math.isfinite, pair)):
-                raise Stopped(f"Step {number}, rungs {', '.join(config.rungs) or 'baseline'} in JAX: the loss or the "
-                              "gradient is not a number. Try half the learning rate, or torch, which names the cause.")  # fmt: skip
+                raise Stopped(
+                    f"Step {number}, rungs {', '.join(config.rungs) or 'baseline'} in JAX: the loss or the gradient is "
+                    "not a number. Try half the learning rate, or torch, which names the cause."
+                )
         self.say({"step": self.step, "tokens": self.step * per_step, "loss": found[-1][0],
                   "losses": [value for value, _ in found], "gradient_norm": found[-1][1],
                   "lr": config.lr * config.lr_factor * rate(config, self.step - 1, self.steps),
