@@ -10,7 +10,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch")
 
 from rooflab.grading.digest import digest_of  # noqa: E402
-from rooflab.grading.timed import Timed, integers, normal, plain, recipes_of, uniform  # noqa: E402
+from rooflab.grading.guest import _Guest  # noqa: E402
+from rooflab.grading.timed import Timed, integers, normal, plain, recipes_of, rows, uniform  # noqa: E402
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -35,7 +36,7 @@ def test_the_kernel_gives_the_same_digest():
 
 
 def test_recipes_are_the_same_after_a_journey():
-    recipes = [normal((2, 3), "bf16"), uniform((4,), low=-1, high=2), integers((5,), 0, 10)]
+    recipes = [normal((2, 3), "bf16"), rows((2, 3), "bf16"), uniform((4,), low=-1, high=2), integers((5,), 0, 10)]
     assert recipes_of(plain(recipes)) == recipes
 
 
@@ -89,3 +90,14 @@ def test_what_is_read_around_a_call_and_before_it_is_part_of_the_digest(monkeypa
     lazy.ballast = honest.ballast
     monkeypatch.setattr(timed, "lead", lambda ballast, key, calls: lead(ballast, key, 0))
     assert digest != lazy.go(abs, 3, 5)
+
+
+def test_results_of_a_function_are_not_kept_when_the_next_one_is_timed():
+    guest = _Guest.__new__(_Guest)
+    guest.timers, guest.objects, guest.reply = [], {0: abs}, lambda told: None
+    head = {"recipes": plain([normal((3,))]), "device": "cpu", "framework": "torch", "target": 0}
+    guest.timer(head)
+    guest.timers[0][0].go(abs, 1, 1, 4)
+    assert len(guest.timers[0][0].calls) == 4
+    guest.timer(head)
+    assert guest.timers[0][0].calls == []

@@ -1,9 +1,10 @@
 """A digest of results on a device: 64 bits that depend on every word of them, at the speed of the memory.
 
 It is a tree: 256 words at a time are chained to two, in 128 chains side by side, which make a block; what comes of all
-blocks of all tensors is chained again, until so little is left that a cryptographic hash of it costs nothing. (Of a
-sum, who has answered too early would soon find other results, right enough, that have the digest which was told.) So
-whoever knows what has come of each block can look at any one of them alone.
+blocks of all tensors is sealed (:mod:`rooflab.grading.seal`), until so little is left that a hash of it costs nothing.
+(Of a sum, who has answered too early would soon find other results, right enough, that have the digest which was told;
+and what has come of the blocks may be anything where nobody looks, so that chains are not enough there.) So whoever
+knows what has come of each block can look at any one of them alone.
 
 >>> import torch
 >>> x = torch.arange(3.0)
@@ -17,6 +18,8 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from typing import Any
+
+from .seal import sealed
 
 __all__ = [
     "BLOCK",
@@ -68,7 +71,7 @@ def joined(levels: Sequence[Any], key: int) -> Any:
 
     left = torch.cat(list(levels))
     while left.numel() > FEW:
-        left = chained(left, key)
+        left = sealed(left, key)
     return left
 
 
