@@ -53,8 +53,8 @@ class Trial:
         size = 4 * sum(map(self._words, range(len(self.shapes))))
         if size > _MOST_BYTES:
             raise ValueError(
-                f"The results of one call are {size / 2**20:,.0f} MiB; at most {_MOST_BYTES // 2**20} MiB can be compared. "
-                "Time the function on smaller inputs."
+                f"The results of one call are {size / 2**20:,.0f} MiB; at most {_MOST_BYTES // 2**20} MiB can be "
+                "compared. Time the function on smaller inputs."
             )
 
     def expected(self, seed: int) -> list[Any]:
