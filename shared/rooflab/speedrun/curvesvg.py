@@ -55,7 +55,7 @@ class _Frame:
         ys = [y for line in lines for y in line.thinned()[1]] + ([target] if target else []) or [0.0, 1.0]
         self.log = log and min(xs) > 0
         self.x0, self.x1 = (min(xs) * 0.9 if self.log else 0.0), max(xs) or 1.0
-        room = 0.06 * (max(ys) - min(ys)) or 0.5
+        room = max(0.06 * (max(ys) - min(ys)), 1e-3 * max(map(abs, ys))) or 0.5
         self.y0, self.y1 = min(ys) - room, max(ys) + room
 
     def x(self, value: float) -> float:

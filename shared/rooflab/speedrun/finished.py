@@ -161,11 +161,16 @@ def _sameness(run: Run) -> tuple[Any, ...]:
     return (run.text, run.framework, run.device, run.code, json.dumps(config, sort_keys=True))
 
 
-def grouped(runs: Iterable[Run]) -> list[Group]:
-    """Runs of one config, device and version of the code together; of two with one seed the later one counts."""
+def grouped(runs: Iterable[Run], *, by_target: bool = True) -> list[Group]:
+    """Runs of one config, device and version of the code together; of two with one seed the later one counts.
+
+    Args:
+        runs: to be grouped.
+        by_target: whether another target makes another group; it changes where a run stops, and nothing before.
+    """
     by_kind: dict[Any, dict[int, Run]] = {}
     for run in sorted(runs, key=lambda run: str(run.told.get("date", ""))):
-        by_kind.setdefault(_sameness(run), {})[run.config["seed"]] = run
+        by_kind.setdefault((_sameness(run), by_target and run.config["target"]), {})[run.config["seed"]] = run
     return [Group(tuple(some[seed] for seed in sorted(some))) for some in by_kind.values()]
 
 

@@ -87,7 +87,7 @@ def add_leaderboard_options(parser: argparse.ArgumentParser) -> None:
 def leaderboard(options: argparse.Namespace) -> int:
     """Write the page, and say in one line for each table who leads; returns the exit code."""
     runs = {run.path.resolve(): run for folder in options.folders for run in read_runs(folder)}
-    boards = tables(grouped(runs.values()), options.target)
+    boards = tables(grouped(runs.values(), by_target=not options.target), options.target)
     path = options.html or Path(".rooflab/speedrun.html")
     output_folder(path.parent)
     write_atomic(path, page(boards, len(runs)))
@@ -111,8 +111,7 @@ def tables(groups: Sequence[Group], target: float = 0.0) -> dict[tuple[Any, floa
     """
     found: dict[tuple[Any, float], list[Entry]] = {}
     for group in groups:
-        asked = {target or run.config["target"] for run in group.runs}
-        goal = asked.pop() if len(asked) == 1 else 0.0
+        goal = target or group.first.config["target"]
         found.setdefault((group.first.text, goal), []).append(Entry(group, tuple(group.times_s(goal) if goal else ())))
     return {key: [Entry(entry.group, entry.times_s, look) for look, entry in
                   enumerate(sorted(entries, key=lambda entry: entry.order))]

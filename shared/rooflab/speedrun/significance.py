@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -76,8 +77,8 @@ def permutation_p(a: Sequence[float], b: Sequence[float]) -> tuple[float, bool]:
     # The difference of means is this times the sum of the first group, less a constant that is now zero.
     seen = abs(values[:n].sum()) - 1e-9 * np.abs(values).sum()  # equal sums may differ in their last bits
     if math.comb(total, n) <= _EXACT:
-        sums = [values[list(chosen)].sum() for chosen in combinations(range(total), n)]
-        return float(np.mean(np.abs(sums) >= seen)), True
+        chosen = np.array(list(combinations(range(total), n)))  # [splits, n]
+        return float(np.mean(np.abs(values[chosen].sum(axis=1)) >= seen)), True
     draw = np.random.default_rng(0)
     sums = [draw.permutation(values)[: min(n, m)].sum() for _ in range(20_000)]
     return float((1 + np.sum(np.abs(sums) >= seen)) / (1 + len(sums))), False
@@ -109,11 +110,14 @@ def _needed(a: Sequence[float], b: Sequence[float]) -> int | None:
     difference, spreads = fmean(b) - fmean(a), (variance(a), variance(b))
     if difference == 0.0:
         return None
-    for n in range(min(len(a), len(b)) + 1, _MOST + 1):
+
+    def enough(n: int) -> bool:
         p = _welch(difference, (spreads[0] / n, spreads[1] / n), (n, n))[0]
-        if least_p(n, n) < LEVEL and not p >= LEVEL:
-            return n
-    return None
+        return least_p(n, n) < LEVEL and not p >= LEVEL
+
+    first = min(len(a), len(b)) + 1
+    n = first + bisect_left(range(first, _MOST + 1), True, key=enough)  # more seeds never make p larger
+    return n if n <= _MOST else None
 
 
 def interval(values: Sequence[float], share: float = 0.95) -> tuple[float, float]:

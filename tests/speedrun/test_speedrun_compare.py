@@ -1,0 +1,443 @@
+"""Runs that have ended: compared with each other, ranked on a page, and watched while they go on."""
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rooflab import cli
+from rooflab.speedrun import compare, curvesvg, finished, leaderboard, live, significance
+from rooflab.speedrun.config import preset
+from rooflab.speedrun.folder import RunFolder
+from rooflab.speedrun.pace import Result
+from rooflab.speedrun.rungs import RUNGS
+
+from . import toys
+
+
+def leave(path, times, *, seed=0, digest="d" * 64, bits=(3.0, 2.0, 1.0), target=0.0, told=None, peak=0.0, **changes):
+    """The folder of a run whose losses are `bits` after `times`."""
+    path.mkdir(parents=True)
+    run = RunFolder(path)
+    here = {"rooflab": "0.1.0", "commit": "abc", "date": "2026-01-01T00:00:00", "ranks": 1,
+            "device": {"name": "a chip", "kind": "cpu"}, "versions": {"torch": "2.11", "jax": "0.10"},
+            "data": {"name": "toy", "digest": digest}}  # fmt: skip
+    run.begin(preset("tiny").change(seed=seed, target=target, **changes), here | (told or {}))
+    for number, (time_s, value) in enumerate(zip(times, bits, strict=True), 1):
+        run.log({"step": 10 * number, "time_s": time_s, "loss": value})
+        run.log({"step": 10 * number, "time_s": time_s, "bits_per_byte": value})
+    steps = 10 * len(times)
+    run.end(Result(steps, 100 * steps, bits[-1], times[-1], 0.1, times[-1] / steps, 1000 / times[-1], peak, True), {})
+    return path
+
+
+def group(path, means, **changes):
+    """A folder with a run for each mean time to one bit per byte."""
+    for seed, mean in enumerate(means):
+        leave(path / f"seed-{seed}", (mean / 3, mean / 2, mean), seed=seed, **changes)
+    return path
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*options):
+        code = cli.main(["speedrun", *map(str, options)])
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return run
+
+
+FIVE = [10.0, 10.2, 9.9, 10.1, 10.3]
+LATER = [12.0, 12.2, 11.9, 12.1, 12.3]
+
+
+class TestSignificance:
+    # Student's distribution as tables have it (Abramowitz and Stegun, table 26.10).
+    @pytest.mark.parametrize(("t", "freedom", "p"), [
+        (12.706, 1, 0.05), (63.657, 1, 0.01), (4.303, 2, 0.05), (2.776, 4, 0.05), (4.604, 4, 0.01), (2.228, 10, 0.05),
+        (1.96, math.inf, 0.05), (0.0, 7, 1.0),
+    ])  # fmt: skip
+    def test_students_distribution(self, t, freedom, p):
+        assert significance.two_sided(t, freedom) == pytest.approx(p, rel=1e-3)
+        assert significance.two_sided(-t, freedom) == pytest.approx(p, rel=1e-3)
+
+    @given(st.floats(0.01, 50), st.floats(0.5, 300))
+    @settings(max_examples=60, deadline=None)
+    def test_it_is_the_integral_of_the_density(self, t, freedom):
+        front = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+        nodes, weights = np.polynomial.legendre.leggauss(200)
+        angles = (nodes + 1) / 2 * math.atan(t)  # x = tan of an angle: an even function over a bounded stretch
+        x = np.tan(angles)
+        inside = (front * (1 + x * x / freedom) ** (-(freedom + 1) / 2) * (1 + x * x) * weights).sum()
+        assert significance.two_sided(t, freedom) == pytest.approx(1 - inside * math.atan(t), abs=1e-6)
+
+    @given(st.floats(0.5, 0.999), st.floats(1, 100))
+    @settings(max_examples=30, deadline=None)
+    def test_a_quantile_is_undone(self, share, freedom):
+        assert significance.two_sided(significance.quantile(share, freedom), freedom) == pytest.approx(1 - share)
+
+    def test_welch_by_hand(self):
+        # Variances 1 and 4, three values each: error sqrt(5/3), freedom (5/3)^2 / ((1/3)^2/2 + (4/3)^2/2) = 50/17.
+        p, freedom, error = significance.welch([1, 2, 3], [4, 6, 8])
+        assert freedom == pytest.approx(50 / 17)
+        assert error == pytest.approx(math.sqrt(5 / 3))
+        assert p == pytest.approx(significance.two_sided(4 / error, freedom))
+        assert math.isnan(significance.welch([1, 1], [2, 2])[0])
+
+    def test_permutations_are_all_tried(self):
+        assert significance.permutation_p([1, 2], [3, 4]) == (pytest.approx(2 / 6), True)
+        assert significance.permutation_p([1, 4], [2, 3]) == (1.0, True)  # equal means
+        assert significance.permutation_p([0.1 + 0.2, 0.3], [0.3, 0.3]) == (1.0, True)  # no split is farther apart
+        p, exact = significance.permutation_p(FIVE, LATER)
+        assert exact
+        assert p == pytest.approx(2 / 252) == pytest.approx(significance.least_p(5, 5))
+
+    def test_many_are_drawn(self):
+        draw = np.random.default_rng(1)
+        a, b = draw.normal(0, 1, 30), draw.normal(1.5, 1, 40)
+        p, exact = significance.permutation_p(a, b)
+        assert not exact
+        assert p < 0.001
+        assert significance.permutation_p(b, a)[0] < 0.001
+        assert significance.permutation_p(a[:15], a[15:])[0] > 0.05
+
+    def test_chance_alone_is_seldom_taken_for_a_gain(self):
+        draw = np.random.default_rng(2)
+        found = [significance.permutation_p(*draw.normal(0, 1, (2, 5)))[0] < significance.LEVEL for _ in range(400)]
+        assert np.mean(found) < 0.03
+
+    def test_needed_seeds(self):
+        few = significance.compared(FIVE[:3], LATER[:3])
+        assert few.needed == 5  # a large gain; fewer cannot be below the level
+        assert not few.significant
+        noisy = [10.0, 14.0, 12.0, 16.0, 13.0]
+        asked = significance.compared(noisy, [value + 1 for value in noisy]).needed
+        # Two groups of n with this spread s: n = 2 (z s / 1)^2, about, with z of the level.
+        estimate = 2 * (NormalDist().inv_cdf(0.995) * np.std(noisy, ddof=1)) ** 2
+        assert asked == pytest.approx(estimate, rel=0.1)
+        assert significance.compared([1, 2], [1, 2]).needed is None
+        assert significance.compared(FIVE, LATER).needed == 0
+        assert significance.compared([1], [1, 2]) is None
+
+    def test_intervals(self):
+        low, high = significance.interval([1.0, 2.0, 3.0])
+        assert (low + high) / 2 == pytest.approx(2.0)
+        assert (high - low) / 2 == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
+        assert significance.interval([1.0]) == (-math.inf, math.inf)
+
+
+class TestCompare:
+    def test_two_groups(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, peak=1e9)
+        group(tmp_path / "b", LATER, lr=1e-3, peak=2e9)
+        code, out, _ = command("compare", "a", "b")
+        assert code == 0
+        assert re.search(r"^lr +\| +0\.003 \| 0\.001$", out, re.MULTILINE)
+        assert "seed " not in out
+        assert "time to 1 bits per byte" in out
+        assert "peak memory" in out
+        assert "B takes 2 s more (± 230 ms with 95 % confidence). p = 0.0079 by the exact permutation test" in out
+        assert "more than chance (p < 0.01)" in out
+        assert (tmp_path / ".rooflab/speedrun/compare.svg").read_text().startswith("<?xml")
+
+    def test_one_seed_each_gives_the_difference_only(self, command, tmp_path):
+        group(tmp_path / "a", FIVE[:1])
+        group(tmp_path / "b", LATER[:1], optimizer="muon", rungs=("muon",))
+        _, out, _ = command("compare", "a/seed-0", "b")
+        assert "B takes 2 s more. With one seed of A and of B nothing can be said about chance" in out
+        assert "p =" not in out
+        assert re.search(r"^rungs of its own +\| +- \| muon$", out, re.MULTILINE)
+
+    def test_too_few_seeds(self, command, tmp_path):
+        group(tmp_path / "a", FIVE[:3])
+        group(tmp_path / "b", LATER[:2], lr=1e-3)
+        _, out, _ = command("compare", "a", "b")
+        assert "not told from chance; so few seeds cannot give less than 0.1;" in out
+        assert "2 of A and 3 of B more" in out
+
+    def test_lists_of_folders(self, command, tmp_path):
+        group(tmp_path / "a", FIVE)
+        group(tmp_path / "b", LATER, lr=1e-3)
+        _, out, _ = command("compare", "a/seed-0,a/seed-3", "b/seed-1,b/seed-2", "--figure", "c.png")
+        assert re.search(r"^seeds +\| +2 \(0, 3\) \| +2 \(1, 2\)", out, re.MULTILINE)
+        assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_json(self, command, tmp_path):
+        group(tmp_path / "a", FIVE)
+        group(tmp_path / "b", LATER, lr=1e-3)
+        code, out, _ = command("compare", "a", "b", "--json", "--target", "2.5")
+        told = json.loads(out)
+        assert code == 0
+        assert told["differences"] == {"lr": [0.003, 0.001]}
+        assert told["a"]["times_s"] == [value / 2 for value in FIVE]
+        assert told["test"]["p"] == pytest.approx(2 / 252)
+
+    def test_losses_of_different_texts_are_not_compared(self, command, tmp_path):
+        group(tmp_path / "a", FIVE)
+        group(tmp_path / "b", LATER, digest="e" * 64)
+        _, out, _ = command("compare", "a", "b")
+        assert "are not compared" in out
+        assert "bits per byte" not in out.replace("validation loss (bits per byte)", "")
+        assert "p =" not in out
+        assert "tokens a second" in out
+
+    def test_a_target_that_some_never_reached(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, bits=(3.0, 2.0, 1.51))
+        group(tmp_path / "b", LATER, lr=1e-3)
+        _, out, _ = command("compare", "a", "b", "--target", "1.2")
+        assert (
+            "5 of 5 runs of A never came to 1.2 bits per byte, so there is no test; all came to --target 1.51." in out
+        )
+        _, out, _ = command("compare", "a", "b")
+        assert "Time to 1.51 bits per byte" in out
+
+    def test_what_is_the_same_is_said(self, command, tmp_path):
+        group(tmp_path / "a", FIVE)
+        _, out, _ = command("compare", "a/seed-0,a/seed-1", "a/seed-2,a/seed-3")
+        assert "A and B have one config, one device and one version of the code." in out
+
+    def test_bad_folders(self, command, tmp_path):
+        good = group(tmp_path / "good", FIVE)
+        (tmp_path / "empty").mkdir()
+        unended = leave(tmp_path / "unended", (1, 2, 3))
+        (unended / "summary.json").unlink()
+        broken = leave(tmp_path / "broken", (1, 2, 3))
+        (broken / "version.json").write_text('{"rooflab": ')
+        odd = leave(tmp_path / "odd", (1, 2, 3))
+        (odd / "summary.json").write_text('{"steps": "many"}')
+        blind = leave(tmp_path / "blind", (1, 2, 3))
+        (blind / "log.jsonl").write_text('{"step": 1, "time_s": 2, "loss": 3}\n')
+        torn = leave(tmp_path / "torn", (1, 2, 3))
+        (torn / "log.jsonl").write_text("[]\n")
+        group(tmp_path / "mixed" / "one", FIVE[:1])
+        leave(tmp_path / "mixed" / "two", (1, 2, 3), seed=1, lr=1e-3)
+        for folder, said in (
+            ("nowhere", "there is no such folder; expected a folder that `rooflab speedrun` made"),
+            ("empty", "there is no run in it"),
+            ("unended", "has not ended: go on with it (rooflab speedrun --resume unended)"),
+            ("broken", "version.json is missing or damaged"),
+            ("odd", "summary.json does not say steps as a run's does"),
+            ("blind", "log.jsonl holds no validation loss"),
+            ("torn", "log.jsonl is missing or damaged"),
+            ("good/seed-0,good/seed-0", "has the seed 0 twice"),
+            ("mixed", "holds runs of more than one kind"),
+        ):
+            code, out, err = command("compare", folder, good)
+            assert code == 1
+            assert said in err
+            assert len(err.strip().splitlines()) == 1
+            assert not out
+        assert command("compare", good, good, "--figure", "c.pdf")[2].strip().endswith("found c.pdf")
+
+
+class Page(HTMLParser):
+    """What a page refers to, and the texts of its table cells."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.rows, self._cell = [], [], [], None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href", "xlink:href", "action", "onclick")]
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._cell = []
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self.rows[-1].append(" ".join(self._cell))
+            self._cell = None
+
+    def handle_data(self, data):
+        if self._cell is not None and data.strip():
+            self._cell.append(data.strip())
+
+
+class TestLeaderboard:
+    def test_who_comes_first(self, command, tmp_path):
+        group(tmp_path / "slow", LATER, target=1.0)
+        group(tmp_path / "fast", FIVE, target=1.0, optimizer="muon", rungs=("muon",))
+        group(tmp_path / "near", [value + 0.05 for value in FIVE], target=1.0, lr=1e-3)
+        group(tmp_path / "lost", [1, 1, 1], target=1.0, bits=(3.0, 2.0, 1.5), lr=1.0)
+        code, out, _ = command("leaderboard", ".", "--html", "page.html")
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        page = Page(text)
+        assert code == 0
+        assert "toy to 1 bits per byte: muon leads with 10.1 s ± 160 ms, of 4." in out
+        header, first, second, third, last = page.rows
+        assert [row[0] for row in page.rows[1:]] == ["1", "2", "3", "–"]
+        assert "muon" in first[1]
+        assert "lr = 0.001" in second[1]
+        assert "p = " in first[header.index("against the next")]
+        assert "not told apart" in first[4]
+        assert "p = 0.0079" in second[4]
+        assert "not told apart" not in second[4]
+        assert third[4] == ""
+        assert "0 of 3 came there" in last[3]
+        assert "0.1.0 abc" in first[6]
+        assert text.count("<svg") == 5
+        # Self-contained: nothing is fetched, nothing runs.
+        assert set(page.links) == {"#main", "#board-1"}
+        assert not {"script", "link", "iframe", "img", "object"} & set(page.tags)
+        assert "prefers-color-scheme: dark" in text
+        assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org)", text)
+
+    def test_texts_and_targets_have_tables_of_their_own(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, target=1.0)
+        group(tmp_path / "b", FIVE, target=1.0, digest="e" * 64)
+        group(tmp_path / "c", FIVE, target=2.0)
+        group(tmp_path / "d", FIVE)
+        group(tmp_path / "e", FIVE, target=1.0, length=32)
+        code, out, _ = command("leaderboard", "a", "b", "c", "d", "e", "--html", "page.html")
+        assert code == 0
+        assert len(out.splitlines()) == 6
+        assert "toy, without a target: baseline leads" in out
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert text.count("<table>") == 5
+        _, out, _ = command("leaderboard", "a", "c", "d", "--target", "2", "--html", "page.html")
+        assert len(out.splitlines()) == 2  # one text and one target: one table
+
+    def test_a_seed_counts_once(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, target=1.0)
+        leave(tmp_path / "again", (1, 2, 30), seed=0, target=1.0, told={"date": "2026-02-01T00:00:00"})
+        runs = finished.read_runs(tmp_path)
+        (one,) = finished.grouped(runs)
+        assert len(runs) == 6
+        assert sorted(one.times_s(1.0)) == sorted([30, *FIVE[1:]])
+        _, out, _ = command("leaderboard", "a", "a/seed-0", "--html", "page.html")
+        assert "10.1 s ± 160 ms" in out
+
+    def test_one_seed(self, command, tmp_path):
+        group(tmp_path / "a", FIVE[:1], target=1.0)
+        group(tmp_path / "b", LATER[:1], target=1.0, lr=1e-3)
+        command("leaderboard", ".", "--html", "page.html")
+        page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+        assert "one seed: no test" in page.rows[1][4]
+        assert "one seed" in page.rows[1][2]
+
+    def test_names_from_elsewhere_are_text(self, command, tmp_path):
+        told = {
+            "device": {"name": "<script>alert(1)</script>"},
+            "commit": "<b>",
+            "data": {"name": "<i>x", "digest": "d"},
+        }
+        group(tmp_path / "a", FIVE, target=1.0, told=told)
+        command("leaderboard", ".", "--html", "page.html")
+        tags = Page((tmp_path / "page.html").read_text(encoding="utf-8")).tags
+        assert not {"script", "b", "i"} & set(tags)
+
+    def test_titles(self):
+        names = [rung.name for rung in RUNGS if rung.change]
+        assert leaderboard.title([], {}) == ("baseline", [])
+        assert leaderboard.title(names, {}) == (f"up to {names[-1]}", [])
+        assert leaderboard.title([name for name in names if name != "graph"], {"lr": 0.5, "compile": "no"}) == (
+            f"up to {names[-1]}, without graph", ["lr = 0.5", "compile = no"])  # fmt: skip
+        assert leaderboard.title(["muon"], {}) == ("muon", [])
+        assert leaderboard.title(["a rung of old"], {}) == ("a rung of old", [])
+
+    def test_folders_without_runs(self, command, tmp_path):
+        code, _, err = command("leaderboard", tmp_path)
+        assert code == 1
+        assert "there is no run in it" in err
+
+
+class TestCurves:
+    def test_points_are_where_their_values_are(self):
+        lines = [curvesvg.Line("a", (0.0, 5.0, 10.0), (4.0, 3.0, 2.0))]
+        svg = curvesvg.curves_svg(lines, x="time", unit="s", y="loss", target=1.0)
+        points = [tuple(map(float, pair.split(","))) for pair in re.search(r'points="([^"]*)"', svg)[1].split()]
+        assert points[1][0] == pytest.approx((points[0][0] + points[2][0]) / 2, abs=0.1)
+        assert points[0][1] < points[1][1] < points[2][1]  # down the page
+        assert "target 1" in svg
+        assert "a ends at 2. Target 1." in svg
+
+    def test_decades(self):
+        lines = [curvesvg.Line("a", (1.0, 10.0, 100.0), (4.0, 3.0, 2.0))]
+        svg = curvesvg.curves_svg(lines, x="time", unit="s", y="loss", log=True)
+        xs = [float(pair.split(",")[0]) for pair in re.search(r'points="([^"]*)"', svg)[1].split()]
+        assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)
+        assert ">10 s<" in svg
+        assert ">50 s<" in svg
+
+    @given(st.lists(st.floats(allow_nan=True, width=32), max_size=5), st.booleans())
+    @settings(max_examples=60, deadline=None)
+    def test_any_values_make_a_picture(self, values, log):
+        values = [value if abs(value) < 1e30 else math.nan for value in values]
+        line = curvesvg.Line("a < b", list(range(len(values))), values)
+        for svg in (curvesvg.curves_svg([line], x="x", y="y", log=log), curvesvg.small_svg([line], [line], log=log)):
+            assert "nan" not in re.sub(r">[^<]*<", "", svg).lower().replace("nano", "")
+            assert "a < b" not in svg
+
+    def test_long_curves_are_thinned(self):
+        xs, ys = curvesvg.Line("a", range(10_001), range(10_001)).thinned()
+        assert len(xs) <= 400
+        assert (xs[-1], ys[-1]) == (10_000, 10_000)
+
+
+class TestLivePlot:
+    LINES = (
+        {"step": 5, "time_s": 1.0, "loss": 2.0, "tokens_per_s": 1e3},
+        {"step": 5, "time_s": 1.0, "bits_per_byte": 3.0},
+        {"step": 10, "time_s": 2.0, "loss": 1.5, "tokens_per_s": 2e3},
+    )
+
+    def test_a_notebook_sees_every_log_point(self, monkeypatch):
+        import IPython.display
+
+        shown = []
+        monkeypatch.setattr(live, "is_headless", lambda: False)
+        monkeypatch.setattr(live, "_PAUSE_S", -1.0)
+        monkeypatch.setattr(IPython.display, "display", shown.append)
+        seen = []
+        with live.watch_live(toys.config(target=2.5), toys.corpus()) as plot:
+            (widget,) = shown
+            assert "the first losses come after 5 steps" in widget.value
+            for line in self.LINES:
+                plot(line)
+                seen.append(widget.value)
+        assert len(set(seen)) == 3
+        assert "target 2.5" in widget.value
+        assert "<polyline" in widget.value
+        assert "<circle" in widget.value
+        assert "3.0000 bits per byte after 10 steps, 2 s of training, 2,000 tokens/s" in widget.value
+
+    def test_a_picture_that_nobody_would_see_is_left_out(self, monkeypatch):
+        import IPython.display
+
+        monkeypatch.setattr(live, "is_headless", lambda: False)
+        monkeypatch.setattr(live, "_PAUSE_S", 1e9)
+        shown = []
+        monkeypatch.setattr(IPython.display, "display", shown.append)
+        with live.watch_live(toys.config(), toys.corpus()) as plot:
+            before = shown[0].value
+            plot(self.LINES[0])
+            assert shown[0].value == before
+        assert shown[0].value != before  # the last state is always shown
+
+    def test_alone_it_says_how_the_run_ended(self, capsys):
+        with live.watch_live(toys.config(rungs=("muon",)), toys.corpus()) as plot:
+            for line in self.LINES:
+                plot(line)
+            assert not capsys.readouterr().out
+        assert capsys.readouterr().out.startswith("muon: 3.0000 bits per byte after 10 steps")
+
+    def test_a_run_that_never_began_shows_nothing(self, capsys):
+        with pytest.raises(ValueError, match="no"), live.watch_live(toys.config(), toys.corpus()):
+            raise ValueError("no")
+        assert not capsys.readouterr().out
+
+
+def test_the_verdict_names_its_groups():
+    assert compare.verdict_text(FIVE, LATER, ("the old", "the new")).startswith("the new takes 2 s more")
