@@ -2,11 +2,15 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 
+from rooflab import cli
 from rooflab.device import Device, find_device
+from rooflab.roofline import Ceilings
+from rooflab.speedrun import commands, ladder
 from rooflab.speedrun.config import ConfigError
 from rooflab.speedrun.finished import read_runs
 from rooflab.speedrun.ranks import Ranks
@@ -110,6 +114,63 @@ def test_what_it_cannot_do_is_refused(tmp_path):
         with pytest.raises(ConfigError, match=said):
             twin.run_twin(config, text, folder=tmp_path, **({"device": here} | more))
     assert not list(tmp_path.iterdir())
+
+
+CEILINGS = Ceilings(2e10, {"fp32": 1e11, "bf16": 1e12}, launch_s=1e-6, measured=True)
+SMALL = ["--set", "layers=1", "--set", "width=16", "--set", "length=16", "--set", "eval_tokens=256", "--device", "cpu"]
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    here = commands.Here(find_device(), toys.corpus(), CEILINGS, Ranks())
+    monkeypatch.setattr(commands, "here", lambda *_, **__: here)
+
+    def run(*options):
+        code = cli.main(["speedrun", *options])
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return run
+
+
+def test_the_command_names_what_is_left_out(command, tmp_path):
+    code, out, _ = command("--framework", "jax", "--only", "compile,rotary", "--steps", "4", *SMALL, "--out", "one")
+    assert code == 0
+    assert "The rung rotary is left out: the twin in JAX has no position = rotary." in out
+    assert "of the measured ceiling | MFU" in out
+    (run,) = read_runs(tmp_path / "one")
+    assert run.framework == "jax"
+    assert run.rungs == ("compile",)
+    assert run.outcome["mfu_hfu"][0] > 0
+    assert (tmp_path / "one" / "figure.svg").is_file()
+    code, _, err = command("--framework", "jax", "--minutes", "1", *SMALL)
+    assert code == 1
+    assert "expected --steps with --framework jax" in err
+
+
+def test_a_ladder_of_its_own(command):
+    _, out, _ = command("ladder", "--framework", "jax", "--only", "compile,softcap", "--tokens", "1024", *SMALL)
+    row = re.search(r"^compile in JAX .*$", out, re.MULTILINE)[0].split("|")
+    assert float(row[7].replace(",", "")) > 0  # counted FLOPs
+    assert "softcap in JAX: left out, the twin in JAX has no softcap." in out
+
+
+def test_torchs_ladder_has_a_line_for_it(command, monkeypatch):
+    seen = []
+
+    def measured(config, place, framework):
+        seen.append((framework, config))
+        return {"skipped": "it is a test"}
+
+    monkeypatch.setattr(ladder, "measured_rung", measured)
+    command("ladder", "--only", "baseline,muon", *SMALL)
+    assert [framework for framework, _ in seen] == ["torch", "torch", "jax"]
+    assert seen[1][1].qk_norm
+    assert (seen[2][1].optimizer, seen[2][1].qk_norm, seen[2][1].width) == ("muon", False, 16)
+    seen.clear()
+    command("ladder", "--only", "baseline", *SMALL)
+    assert len(seen) == 1
 
 
 def test_a_loss_that_is_no_number_stops_it():

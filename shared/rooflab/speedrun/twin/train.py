@@ -198,7 +198,8 @@ class Twin:
     def _log(self) -> None:
         import jax
 
-        found = [[float(value) for value in pair] for pair in jax.device_get(self.pending)]  # waits for the device
+        jax.block_until_ready(self.params)  # in an eager step the update comes after loss and norm
+        found = [[float(value) for value in pair] for pair in jax.device_get(self.pending)]
         self.pending.clear()
         self.clock.look(self.step)
         config, per_step, step_s = self.config, self.config.tokens_per_step(), self.clock.intervals[-1]
