@@ -51,11 +51,19 @@ class NotebookPage:
         self.page.wait_for_function(f"() => {condition}", timeout=seconds * SECOND, polling=250)
 
     def run_all(self, seconds: float = 300) -> None:
-        """Choose Run, Run All Cells from the menu; wait until every cell has run or one has stopped the rest."""
+        """Run all cells; wait until every cell has run or one has stopped the rest."""
+        self.start_all()
+        self.wait_until_run(seconds)
+
+    def start_all(self) -> None:
+        """Choose Run, Run All Cells from the menu."""
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         # A notebook that JupyterLab wants to be trusted first is asked about by a dialog; ours are new and run anyway.
         self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
         self.page.wait_for_timeout(0.5 * SECOND)
+
+    def wait_until_run(self, seconds: float) -> None:
+        """Wait until every cell has run or one has stopped the rest."""
         self._wait(
             f"{CURRENT}.sessionContext.session.kernel.status === 'idle'"
             f" && {CURRENT}.content.widgets.every(c => c.model.type !== 'code' || c.model.executionState !== 'running')"

@@ -54,6 +54,23 @@ def test_the_map_of_the_book_opens(jupyterlab, notebook_page):
     assert not page.problems
 
 
+def test_a_live_plot_grows_while_a_run_trains(jupyterlab, notebook_page):
+    page = notebook_page
+    page.open(jupyterlab, "fixtures/live.ipynb")
+    page.start_all()
+    plot = page.page.locator(".rooflab-live")
+    expect(plot.locator("polyline")).to_be_visible(timeout=120_000)
+    said = plot.locator("[role=status]").inner_text()
+    expect(plot.locator("[role=status]")).not_to_have_text(said, timeout=60_000)
+    page.screenshot("live_plot_under_way")
+    page.wait_until_run(300)
+    assert not page.errors()
+    expect(plot.locator("[role=status]")).to_contain_text("bits per byte after 195 steps")
+    assert plot.locator("circle").count() > 3  # evaluations, and their sign in the legend
+    page.screenshot("live_plot_at_its_end")
+    assert not page.problems
+
+
 def test_an_error_in_the_kernel_is_seen(jupyterlab, notebook_page):
     """The test above could fail: a notebook with an error in it is told apart."""
     page = notebook_page

@@ -54,6 +54,7 @@ class LivePlot:
             from IPython.display import display
 
             self._picture = ipywidgets.HTML(layout={"width": "100%", "max_width": "720px"})
+            self._picture.add_class("rooflab-live")
             self._show()
             display(self._picture)
         return self
