@@ -17,21 +17,20 @@ __all__ = ["ENGINE", "builds"]
 
 ENGINE = ("sm90", "sm100")  # chips with a copy engine for tiles
 _PLAIN = ("sm80", "gfx942")
-_STEPS = "M N K c_step a_step b_step"
+_SIZES = "M N K"
 
 
 def builds() -> dict[str, Build]:
     """Return each kernel with the types and block sizes of a typical call, by name."""
     from .triton_matmul import add_splits_kernel
 
-    wide, special, _, two = (tiling for tiling, _ in TILINGS["16"][:4])
+    wide, two = (TILINGS["16"][place][0] for place in (0, 2))
     sums = dict(two, PARTS=2 * two["PARTS"])
     plain, exact = TILINGS["16 plain"][0][0], TILINGS["32"][0][0]
     made = {
         "matmul": _matmul(wide, ENGINE),
         "matmul_transposed": _matmul(wide, ENGINE, A_TRANSPOSED=True),
         "matmul_pairs": _matmul(two, ENGINE),
-        "matmul_specialized": _matmul(special, ENGINE[:1]),
         "matmul_add": _matmul(sums, ENGINE[:1], result="fp32", A_TRANSPOSED=True, ADD="engine"),
         "matmul_splits": _matmul(sums, ENGINE[:1], result="fp32", SPLITS=5),
         "matmul_plain": _matmul(plain, _PLAIN),
@@ -42,10 +41,9 @@ def builds() -> dict[str, Build]:
     # e4m3 came with compute capability 8.9; gfx942 has another one (e4m3fnuz), which is not the same numbers.
     for name, kind, place, chips in (
         ("scaled_matmul", "8", 0, ENGINE[:1]),
-        ("scaled_matmul_exact", "8 exact", 0, ENGINE[:1]),
-        ("block_scaled_matmul", "blocks", 0, ENGINE[:1]),
-        ("scaled_matmul_pairs", "8", 3, ENGINE),
-        ("block_scaled_matmul_piped", "blocks", 1, ENGINE),
+        ("scaled_matmul_pairs", "8", 2, ENGINE),
+        ("scaled_matmul_exact", "8 exact", 0, ENGINE),
+        ("block_scaled_matmul", "blocks", 0, ENGINE),
     ):
         made[name] = _scaled(TILINGS[kind][place][0], kind, chips)
     return made
@@ -56,8 +54,6 @@ def _described(kind: str, rows: int, cols: int, transposed: bool = False) -> str
 
 
 def _matrices(tiling: Mapping[str, Any], given: str, result: str, a_transposed: Any, b_transposed: Any) -> Any:
-    if tiling["SPECIALIZE"]:
-        return {"c": f"*{result}", "a": f"*{given}", "b": f"*{given}"}
     m, n, k = (tiling[f"TILE_{axis}"] for axis in "MNK")
     return {
         "c": _described(result, m, n // tiling["PARTS"]),
@@ -85,14 +81,14 @@ def _matmul(
         "PRECISION": "ieee",
     } | more
     types = _matrices(tiling, given, result, flags["A_TRANSPOSED"], flags["B_TRANSPOSED"])
-    return _built(matmul_kernel, types | dict.fromkeys(_STEPS.split(), "i32"), tiling, flags, chips)
+    return _built(matmul_kernel, types | dict.fromkeys(_SIZES.split(), "i32"), tiling, flags, chips)
 
 
 def _scaled(tiling: Mapping[str, Any], kind: str, chips: tuple[str, ...]) -> Build:
     from .triton_scaled_matmul import block_scaled_matmul_kernel, scaled_matmul_kernel
 
     types = _matrices(tiling, "fp8e4nv", "bf16", False, True) | {"a_scale": "*fp32", "b_scale": "*fp32"}
-    types |= dict.fromkeys(_STEPS.split(), "i32")
+    types |= dict.fromkeys(_SIZES.split(), "i32")
     if kind != "blocks":
         flags = {"BY_ROW": True, "EXACT": kind == "8 exact"}
         return _built(scaled_matmul_kernel, types, tiling, flags, chips)

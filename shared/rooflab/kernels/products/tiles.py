@@ -21,12 +21,11 @@ Tiling = dict[str, Any]
 
 
 def _tiling(
-    m: int, n: int, k: int, warps: int, stages: int, parts: int = 1, per_sm: int = 1, *, specialize: bool = False,
-    group: int = 8,
+    m: int, n: int, k: int, warps: int, stages: int, parts: int = 1, per_sm: int = 1, *, group: int = 8
 ) -> Tiling:  # fmt: skip
     return {
         "TILE_M": m, "TILE_N": n, "TILE_K": k, "STAGES": stages, "PARTS": parts, "PER_SM": per_sm, "GROUP": group,
-        "SPECIALIZE": specialize, "num_warps": warps,
+        "num_warps": warps,
     }  # fmt: skip
 
 
@@ -38,33 +37,29 @@ def _tiling(
 TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
     "16": (
         (_tiling(128, 256, 64, 8, 4, 2), 1.0),
-        (_tiling(128, 256, 64, 4, 3, specialize=True), 1.0),
         (_tiling(256, 128, 64, 8, 4, 2), 0.98),
         (_tiling(128, 128, 64, 4, 3, 2, 2), 0.95),
         (_tiling(64, 128, 64, 4, 3, 1, 2), 0.75),
         (_tiling(64, 64, 64, 4, 4, 1, 3), 0.5),
         (_tiling(128, 256, 64, 8, 4, 2, group=16), 1.0),
-        (_tiling(128, 256, 64, 4, 3, specialize=True, group=16), 1.0),
-        (_tiling(256, 128, 64, 4, 3, specialize=True), 0.98),
         (_tiling(256, 128, 64, 8, 4, 2, group=4), 0.98),
         (_tiling(128, 128, 64, 4, 3, 2, 2, group=16), 0.95),
     ),
     "8": (
         (_tiling(128, 256, 128, 8, 4, 2), 1.0),
-        (_tiling(128, 256, 128, 4, 3, specialize=True), 1.0),
         (_tiling(128, 256, 128, 8, 3, 2), 0.98),
         (_tiling(128, 128, 128, 4, 3, 2, 2), 0.9),
         (_tiling(64, 128, 128, 4, 3, 1, 2), 0.7),
     ),
     "8 exact": (
-        (_tiling(128, 128, 128, 4, 4, specialize=True), 1.0),
-        (_tiling(128, 128, 128, 8, 4, 2), 0.9),
-        (_tiling(64, 128, 128, 4, 3, 1, 2), 0.9),
+        (_tiling(64, 128, 128, 4, 3, 1, 2), 1.0),
+        (_tiling(64, 128, 128, 4, 4, 2, 2), 0.96),
+        (_tiling(128, 128, 128, 8, 4, 2), 0.92),
     ),
     "blocks": (
-        (_tiling(128, 128, 128, 4, 4, specialize=True), 1.0),
-        (_tiling(128, 128, 128, 8, 4), 0.9),
-        (_tiling(64, 128, 128, 4, 3, 1, 2), 0.9),
+        (_tiling(128, 64, 128, 4, 3, 1, 2), 1.0),
+        (_tiling(64, 128, 128, 4, 4, 2, 2), 0.97),
+        (_tiling(128, 128, 128, 8, 4), 0.86),
     ),
     "32": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
     "16 plain": ((_tiling(64, 128, 32, 8, 3, 1, 2), 1.0), (_tiling(64, 64, 32, 4, 3, 1, 2), 0.8)),

@@ -17,7 +17,7 @@ from ..demands import refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
-from .torch_operands import as_stored, described, give_scratch, padded_empty, processors
+from .torch_operands import as_stored, described, padded_empty, processors
 from .triton_scaled_matmul import block_scaled_matmul_kernel, scaled_matmul_kernel
 
 __all__ = ["scaled_matmul", "scaled_product", "scaling"]
@@ -119,17 +119,12 @@ def _run(
     def run(choice: Mapping[str, Any]) -> None:
         tiling = dict(choice)
         grid = (min(count_tiles(m, n, tiling), many * tiling["PER_SM"]),)
-        matrices: tuple[Any, ...] = (c, a, b)
-        if tiling["SPECIALIZE"]:
-            give_scratch()
-        else:
-            matrices = (
-                described(c, (tiling["TILE_M"], tiling["TILE_N"] // tiling["PARTS"])),
-                described(a, (tiling["TILE_M"], tiling["TILE_K"])),
-                described(b, (tiling["TILE_N"], tiling["TILE_K"])),
-            )
-        sizes = (m, n, k, c.stride(0), a.stride(0), b.stride(0), *more)
-        launch(kernel, grid, *matrices, a_scale, b_scale, *sizes, **flags, **launch_options(tiling))
+        matrices = (
+            described(c, (tiling["TILE_M"], tiling["TILE_N"] // tiling["PARTS"])),
+            described(a, (tiling["TILE_M"], tiling["TILE_K"])),
+            described(b, (tiling["TILE_N"], tiling["TILE_K"])),
+        )
+        launch(kernel, grid, *matrices, a_scale, b_scale, m, n, k, *more, **flags, **launch_options(tiling))
 
     wanted = "blocks" if kind == "block" else "8 exact" if exact else "8"
     if c.device.type == "cpu":

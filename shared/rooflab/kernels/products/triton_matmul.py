@@ -67,37 +67,19 @@ def store_parts(c, m, n, acc, PARTS: tl.constexpr, ADD: tl.constexpr):
 
 
 @triton.jit
-def described(x, rows, cols, step, TILE_ROWS: tl.constexpr, TILE_COLS: tl.constexpr, TRANSPOSED: tl.constexpr):
-    """A descriptor, made on the device, of a matrix of rows and columns that may be stored transposed."""
-    if TRANSPOSED:
-        made = tl.make_tensor_descriptor(x, (cols, rows), (step, 1), (TILE_COLS, TILE_ROWS))
-    else:
-        made = tl.make_tensor_descriptor(x, (rows, cols), (step, 1), (TILE_ROWS, TILE_COLS))
-    return made
-
-
-@triton.jit
 def matmul_kernel(
-    c, a, b, M, N, K, c_step, a_step, b_step,
+    c, a, b, M, N, K,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     SPLITS: tl.constexpr, A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr, ADD: tl.constexpr,
-    PRECISION: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,
+    PRECISION: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """C = A B, or with ADD C += A B; copies end at the edges of a matrix, and fill up with zeros beyond them.
 
-    c, a and b are descriptors; with SPECIALIZE they are pointers: one warp then issues the copies and two groups of
-    four warps multiply, each half of a tile, and Triton can only halve descriptors that the kernel makes itself.
-    With SPLITS, K is cut into as many ranges, and C has as many slabs of whole rows of tiles, one for each range.
+    c, a and b are descriptors. With SPLITS, K is cut into as many ranges, and C has as many slabs of whole rows of tiles, one for each range.
     """
     rows, cols = tl.cdiv(M, TILE_M), tl.cdiv(N, TILE_N)
     steps = tl.cdiv(tl.cdiv(K, TILE_K), SPLITS)
-    if SPECIALIZE:
-        c = described(c, M if SPLITS == 1 else SPLITS * rows * TILE_M, N, c_step, TILE_M, TILE_N, False)
-        a = described(a, M, K, a_step, TILE_M, TILE_K, A_TRANSPOSED)
-        b = described(b, K, N, b_step, TILE_K, TILE_N, B_TRANSPOSED)
-    for job in tl.range(
-        tl.program_id(0), rows * cols * SPLITS, tl.num_programs(0), flatten=not SPECIALIZE, warp_specialize=SPECIALIZE
-    ):
+    for job in tl.range(tl.program_id(0), rows * cols * SPLITS, tl.num_programs(0), flatten=True):
         split = job // (rows * cols)
         row, col = place_of(job % (rows * cols), rows, cols, GROUP)
         m, n = row * TILE_M, col * TILE_N
