@@ -75,7 +75,8 @@ def matmul_kernel(
 ):  # fmt: skip
     """C = A B, or with ADD C += A B; copies end at the edges of a matrix, and fill up with zeros beyond them.
 
-    c, a and b are descriptors. With SPLITS, K is cut into as many ranges, and C has as many slabs of whole rows of tiles, one for each range.
+    c, a and b are descriptors. With SPLITS, K is cut into as many ranges, and C has as many slabs of whole rows of
+    tiles, one for each range.
     """
     rows, cols = tl.cdiv(M, TILE_M), tl.cdiv(N, TILE_N)
     steps = tl.cdiv(tl.cdiv(K, TILE_K), SPLITS)
