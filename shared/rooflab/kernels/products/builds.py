@@ -11,7 +11,7 @@ from typing import Any
 
 from rooflab.kernels.compiled import Build
 
-from .tiles import TILINGS, launch_options
+from .tiles import HOPPER, TILINGS, launch_options
 
 __all__ = ["ENGINE", "builds"]
 
@@ -46,7 +46,7 @@ def builds() -> dict[str, Build]:
         ("block_scaled_matmul", "blocks", 0, ENGINE),
     ):
         made[name] = _scaled(TILINGS[kind][place][0], kind, chips)
-    return made
+    return made | _hopper()
 
 
 def _described(kind: str, rows: int, cols: int, transposed: bool = False) -> str:
@@ -94,3 +94,31 @@ def _scaled(tiling: Mapping[str, Any], kind: str, chips: tuple[str, ...]) -> Bui
         return _built(scaled_matmul_kernel, types, tiling, flags, chips)
     types |= dict.fromkeys(("sa_block", "sb_block"), "i32")
     return _built(block_scaled_matmul_kernel, types, tiling, {"BLOCK": 128, "sa_row": 1, "sb_col": 1}, chips)
+
+
+def _hopper() -> dict[str, Build]:
+    """Those in Gluon, where this Triton has it."""
+    try:
+        from .triton_scaled_hopper import scaled_matmul_hopper_kernel as kernel
+    except ImportError:
+        return {}
+    exact = dict.fromkeys(("a_scale", "b_scale"), "*fp32")
+    numbers = dict.fromkeys((*_SIZES.split(), "sa_row", "sa_block", "sb_block", "sb_col"), "i32")
+    options = dict(HOPPER)
+    warps = options.pop("num_warps")
+    made = {}
+    for name, scales, result in (("", "row", "fp32"), ("block_", "block", "bf16")):
+        matrices = {"c": _laid_out(result, 64), "a": _laid_out("fp8e4nv", 64), "b": _laid_out("fp8e4nv", 128)}
+        made[f"{name}scaled_matmul_hopper"] = Build(
+            kernel, matrices | exact | numbers, {"SCALES": scales, **options}, warps, 1, ("M", "N", "K"), ENGINE[:1],
+            gluon=True,
+        )  # fmt: skip
+    return made
+
+
+def _laid_out(kind: str, rows: int) -> str:
+    """A descriptor of Gluon, which says how a block lies in shared memory."""
+    from triton.experimental.gluon import language as gl
+
+    kinds = {"fp8e4nv": gl.float8e4nv, "bf16": gl.bfloat16, "fp32": gl.float32}
+    return f"tensordesc<{kind}[{rows}, 128],{gl.NVMMASharedLayout.get_default_for([rows, 128], kinds[kind])!r}>"

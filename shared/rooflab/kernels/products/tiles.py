@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-__all__ = ["INTERPRETED", "TILINGS", "busy", "count_tiles", "launch_options", "tilings"]
+__all__ = ["HOPPER", "INTERPRETED", "TILINGS", "busy", "count_tiles", "launch_options", "tilings"]
 
 Tiling = dict[str, Any]
 
@@ -68,6 +68,8 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
     "blocks plain": ((_tiling(64, 64, 128, 8, 2), 1.0),),
     "32 plain": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
 }
+# The kernel for Hopper has one size of tiles. Five stages are what results in fp32 leave room for.
+HOPPER: Tiling = {"GROUP": 8, "STAGES": 5, "num_warps": 4}
 # As long as so many terms of its sums takes the end of a tile, unless another program multiplies meanwhile.
 _STORING = 100
 _BEHIND = 0.75

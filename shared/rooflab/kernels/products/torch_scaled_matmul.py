@@ -18,6 +18,7 @@ from ..launching import launch
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
 from .torch_operands import as_stored, described, padded_empty, processors
+from .torch_scaled_hopper import launch_on_hopper, on_hopper
 from .triton_scaled_matmul import block_scaled_matmul_kernel, scaled_matmul_kernel
 
 __all__ = ["scaled_matmul", "scaled_product", "scaling"]
@@ -108,12 +109,16 @@ def _run(
 ) -> None:  # fmt: skip
     (m, k), n = a.shape, b.shape[1]
     a, b = as_stored(a, only=False)[0], as_stored(b, only=True)[0]
+    if kind != "block":
+        a_scale, b_scale = a_scale.reshape(-1).contiguous(), b_scale.reshape(-1).contiguous()
+    if (exact or kind == "block") and on_hopper(c.device):
+        launch_on_hopper(c, a, b, a_scale, b_scale, kind)
+        return
     many, engine = processors(c.device)
     if kind == "block":
         kernel, more = block_scaled_matmul_kernel, (*a_scale.stride(), *b_scale.stride())
         flags: dict[str, Any] = {"BLOCK": _BLOCK}
     else:
-        a_scale, b_scale = a_scale.reshape(-1).contiguous(), b_scale.reshape(-1).contiguous()
         kernel, more, flags = scaled_matmul_kernel, (), {"BY_ROW": kind == "row", "EXACT": exact}
 
     def run(choice: Mapping[str, Any]) -> None:

@@ -11,12 +11,14 @@ multiprocessor take 512 cycles and its other lanes 128 for as many additions; to
 * One warp only loads, as far ahead as shared memory allows; barriers in memory say when a block is there (`full`) and
   when it may be overwritten (`empty`).
 * Two groups of four warps have 64 rows of a tile each, and never wait for each other.
-* A group has two sets of partial sums. It starts the products of the next block into one of them, waits for the other,
-  and adds that up meanwhile. The first block of the next tile runs while this one is stored.
+* A group has two sets of partial sums. It starts the products of two blocks, waits for the first ones, and adds them up
+  while the others run. While it adds up those, the products of the other group run.
 
-What remains is shared memory: for each 512 cycles, 32 KiB are written and 48 KiB read by the matrix units, of the 64 KiB
-that it can move. In Gluon, as :mod:`..attend.triton_attention_hopper` is, because Triton's compiler waits for each product
-where its result is first used.
+The next limit is shared memory: for the 512 cycles of a block the matrix units read 48 KiB of it, and 32 KiB are
+written, where some 64 KiB can be moved. Larger tiles would need less, but their sums find no room in registers.
+
+In Gluon, as :mod:`..attend.triton_attention_hopper` is, because Triton's compiler waits for each product where its
+result is first used.
 
 Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.5.2, on the exchange of two groups of warps.
 """
@@ -138,9 +140,10 @@ def _multiply(
         row, col = _place(tile, sizes, GROUP)
         rows = row * TILE + g * HALF + gl.arange(0, HALF, layout=gl.SliceLayout(1, sums))
         acc = gl.zeros([HALF, TILE], gl.float32, sums)
-        # In pairs, because the assembler has products wait for each other if one is on its way at the end of a loop.
         of_even = _block_scales(scales, rows, col, 0, sizes, SCALES)
         of_odd = _block_scales(scales, rows, col, 1, sizes, SCALES)
+        # Two at a time, complete at the end: if products outlasted a turn of the loop, the assembler would not let any
+        # run beside others.
         for j in range(0, gl.cdiv(K, TILE), 2):
             even = _start(g, step, shared, barriers, sums, STAGES)
             odd = _start(g, step + 1, shared, barriers, sums, STAGES)
