@@ -1,11 +1,11 @@
 """The fp8 product for Hopper, its partitions run as threads: results, scales, and that no barrier waits for ever."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from rooflab.tolerances import tolerance
 
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs fp8 in NumPy")
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
 from rooflab.kernels.products import triton_scaled_hopper as hopper

@@ -24,7 +24,7 @@ def builds() -> dict[str, Build]:
     """Return each kernel with the types and block sizes of a typical call, by name."""
     from .triton_matmul import add_splits_kernel
 
-    wide, two = (TILINGS["16"][place][0] for place in (0, 2))
+    wide, two = (TILINGS["16"][place][0] for place in (0, 5))
     sums = dict(two, PARTS=2 * two["PARTS"])
     plain, exact = TILINGS["16 plain"][0][0], TILINGS["32"][0][0]
     made = {
@@ -41,7 +41,7 @@ def builds() -> dict[str, Build]:
     # e4m3 came with compute capability 8.9; gfx942 has another one (e4m3fnuz), which is not the same numbers.
     for name, kind, place, chips in (
         ("scaled_matmul", "8", 0, ENGINE[:1]),
-        ("scaled_matmul_pairs", "8", 2, ENGINE),
+        ("scaled_matmul_pairs", "8", 3, ENGINE),
         ("scaled_matmul_exact", "8 exact", 0, ENGINE),
         ("block_scaled_matmul", "blocks", 0, ENGINE),
     ):

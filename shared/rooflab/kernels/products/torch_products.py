@@ -76,7 +76,7 @@ def _candidates(size: tuple[int, int, int], a: torch.Tensor, wide: int) -> tuple
     bits, (many, engine) = a.itemsize * 8, processors(a.device)
     if a.device.type == "cpu":
         return "matmul", [INTERPRETED]
-    every = tilings(*size, f"{bits}" if engine else f"{bits} plain", many)
+    every = tilings(*size[:2], f"{bits}" if engine else f"{bits} plain", many)
     return f"matmul_{bits}" + ("_wide" if wide > 1 else ""), every
 
 

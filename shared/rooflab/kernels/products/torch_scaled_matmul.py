@@ -135,5 +135,5 @@ def _run(
     if c.device.type == "cpu":
         run(INTERPRETED | {"TILE_K": _BLOCK})
     else:
-        candidates = tilings(m, n, k, wanted if engine else f"{wanted} plain", many)
+        candidates = tilings(m, n, wanted if engine else f"{wanted} plain", many)
         run(choose(f"scaled_matmul_{wanted.replace(' ', '_')}", (m, n, k), candidates, run, c.device))
