@@ -5,7 +5,6 @@ import pytest
 
 from rooflab.tolerances import tolerance
 
-ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs fp8 in NumPy")
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
 from rooflab.kernels.products import triton_scaled_hopper as hopper
@@ -13,7 +12,7 @@ from rooflab.kernels.products import triton_scaled_hopper as hopper
 from . import gluon_threads as threads
 from .compiling import told_elsewhere
 
-FP8 = ml_dtypes.float8_e4m3fn
+FP8 = pytest.importorskip("ml_dtypes", reason="needs fp8 in NumPy").float8_e4m3fn
 
 
 def blocks(n):

@@ -29,9 +29,9 @@ def _tiling(
     }  # fmt: skip
 
 
-# Kind of product -> tilings, each with its rate in the long run relative to the first one's, as measured on an H200. The
-# kinds are the bits of an element; "exact" adds up 128 terms of fp8 at a time in registers, "blocks" gives each such sum
-# a scale, and "plain" stands for chips without a copy engine for tiles.
+# Kind of product -> tilings, each with its rate in the long run relative to the first one's, as measured on an H200.
+# The kinds are the bits of an element; "exact" adds up 128 terms of fp8 at a time in registers, "blocks" gives each
+# such sum a scale, and "plain" stands for chips without a copy engine for tiles.
 # The larger a tile, the fewer bytes of shared memory the matrix units read for a product, up to 128 x 256. Two
 # programs of half that size take turns: one multiplies while the other stores.
 TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
