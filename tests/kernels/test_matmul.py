@@ -250,8 +250,9 @@ def test_as_many_programs_of_a_tiling_as_it_says_fit_into_shared_memory(kind):
         assert (taken + 2048) * tiling["PER_SM"] <= 228 * 1024, tiling
 
 
-@pytest.mark.parametrize("kernel", ["matmul_16", "matmul_16_wide", "scaled_matmul_8"])
-def test_what_was_fastest_on_a_chip_can_be_chosen(kernel):
-    kind = kernel.split("matmul_")[1].removesuffix("_wide")
+@pytest.mark.parametrize(
+    ("kernel", "kind"), [("matmul_16", "16"), ("matmul_16_wide", "16"), ("logits_16", "16"), ("scaled_matmul_8", "8")]
+)
+def test_what_was_fastest_on_a_chip_can_be_chosen(kernel, kind):
     for (m, n, _), choice in tuning.known_choices("NVIDIA H200", kernel).items():
         assert choice in tiles.tilings(m, n, kind, 132)

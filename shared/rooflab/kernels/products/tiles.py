@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-__all__ = ["HOPPER", "INTERPRETED", "TILINGS", "busy", "count_tiles", "launch_options", "tilings"]
+__all__ = ["BESIDE", "HOPPER", "INTERPRETED", "TILINGS", "busy", "count_tiles", "launch_options", "tilings"]
 
 Tiling = dict[str, Any]
 
@@ -69,6 +69,8 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
     "blocks plain": ((_tiling(64, 64, 128, 8, 2), 1.0),),
     "32 plain": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
 }
+# Of two products that run at a time: on each multiprocessor there is room for a program of either.
+BESIDE = _tiling(128, 128, 64, 4, 3, 2)
 # The kernel for Hopper has one size of tiles. Five stages are what results in fp32 leave room for.
 HOPPER: Tiling = {"GROUP": 8, "STAGES": 5, "num_warps": 4}
 _BEHIND = 0.75
