@@ -54,11 +54,14 @@ def compute_logits(z: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -> St
         )  # fmt: skip
         return largest, sums
 
+    def tried(choice: Mapping[str, Any]) -> None:
+        run(choice)
+
     if z.device.type == "cpu":
         return run(INTERPRETED)
     bits = z.itemsize * 8
     candidates = tilings(tokens, words, f"{bits}" if engine else f"{bits} plain", many)
-    return run(choose(f"logits_{bits}", (tokens, words, d), candidates, run, z.device))
+    return run(choose(f"logits_{bits}", (tokens, words, d), candidates, tried, z.device))
 
 
 def turn_into_gradient(

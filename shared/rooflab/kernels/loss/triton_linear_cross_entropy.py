@@ -76,9 +76,9 @@ def logits_kernel(
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     X_TRANSPOSED: tl.constexpr, W_TRANSPOSED: tl.constexpr, PRECISION: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """z = x W^T as `matmul_kernel` does it, and of each row of a tile, [T, V / TILE_N], maximum and sum of exponentials.
+    """z = x W^T as `matmul_kernel` does it, and of each row of a tile maximum and sum of exponentials to base 2.
 
-    z, x and w are descriptors. The statistics are those of the logits as they are stored, to base 2.
+    z, x and w are descriptors; the statistics, [T, V / TILE_N], are those of the logits as they are stored.
     """
     rows, cols = tl.cdiv(T, TILE_M), tl.cdiv(V, TILE_N)
     for tile in tl.range(tl.program_id(0), rows * cols, tl.num_programs(0), flatten=True):

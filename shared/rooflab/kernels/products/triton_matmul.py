@@ -5,11 +5,12 @@
 
 FLOPs: 2 M N K. Bytes: s (M K + K N) read and s M N written, if the second-level cache keeps what tiles share.
 
-The one idea: nothing but products ever takes time. A program works through many tiles of C, and the two loops (over its
-tiles, and over K within a tile) are fused into one, so that the copy engine brings the first blocks of the next tile
-while this one is being stored. The copy engine also takes the finished tile away, in parts: a small buffer for a part
-of C leaves room for one more stage of A and B. What remains is the time in which sums become C in shared memory: with
-short sums (K = 1000) it counts, and two smaller programs on a multiprocessor take turns in it.
+The one idea: nothing but products ever takes time. A program stays on its multiprocessor and works through many tiles
+of C. The copy engine brings blocks of A and B some steps ahead, and takes the finished tile away in parts, while the
+next one is begun: a small buffer for a part of C leaves room for one more stage of A and B. Where the first blocks of a
+tile are waited for, a second, smaller program on the multiprocessor could multiply; at large sizes one program with
+larger tiles is as fast, since these read less of shared memory. (With `flatten` Triton is asked to make one loop of the
+tiles and the steps of K, so that not even the first blocks are waited for. Triton 3.6 and 3.7 do not do so for Hopper.)
 
 Neighbouring tiles of C need the same rows of A and columns of B. Tiles are therefore taken in groups of some rows of
 tiles, column by column, so that those in work at one time form a block that is nearly square:
@@ -85,7 +86,7 @@ def matmul_kernel(
         row, col = place_of(job % (rows * cols), rows, cols, GROUP)
         m, n = row * TILE_M, col * TILE_N
         acc = tl.zeros((TILE_M, TILE_N), tl.float32)
-        # As many steps for each job, past the end of K too, where all is zero: the fused loop then has no branches.
+        # As many steps for each job, past the end of K too, where all is zero: one loop could then have no branches.
         for step in tl.range(steps, num_stages=STAGES):
             k = (split * steps + step) * TILE_K
             x = a.load([k, m]).T if A_TRANSPOSED else a.load([m, k])
