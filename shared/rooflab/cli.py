@@ -25,6 +25,8 @@ from .kernel_commands import add_compile_options, compile_kernels
 from .kernel_ladder import add_ladder_options, show_ladder
 from .plaintext import allow_any_terminal
 from .specs import UnknownChip
+from .speedrun.commands import add_speedrun_options, speedrun
+from .speedrun.watch import Stopped
 from .stopping import exit_code, reason, stop_on_signals
 
 __all__ = ["build_parser", "main"]
@@ -102,6 +104,15 @@ def _add_kernels(commands: Any) -> None:
     )
     add_bench_options(measured)
 
+    trained = commands.add_parser(
+        "speedrun",
+        help="train a transformer to a loss as soon as possible, one named change after the other",
+        description="Train a transformer on the device that is there, with the named changes that are asked for "
+        "(default: all that the device can do). Examples: rooflab speedrun --list; rooflab speedrun --up-to bf16; "
+        "rooflab speedrun ladder",
+    )
+    add_speedrun_options(trained)
+
 
 def _add_classroom(commands: Any) -> None:
     """What students and instructors of a class use."""
@@ -157,6 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "compile": compile_kernels,
         "bench": bench,
         "ladder": show_ladder,
+        "speedrun": speedrun,
         "check": check_notebooks,
         "grade": _grade,
         "course": _course,
@@ -174,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except (UnknownUnit, UnknownChip) as error:
         return _say(str(error), 2)
-    except (MissingExtra, OSError, ValueError) as error:
+    except (MissingExtra, MemoryError, OSError, ValueError, Stopped) as error:
         if os.environ.get("ROOFLAB_DEBUG"):
             raise
         return _say(explain(error) if isinstance(error, OSError) else str(error), 1)

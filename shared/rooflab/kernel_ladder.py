@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["add_ladder_options", "show_ladder"]
 
-# Of each ladder: the shape where it is counted and where it is timed, what the numbers are called, and the ceiling.
-_SIZES = {"softmax": ((64, 256), (16384, 4096)), "matmul": ((128, 128, 16), (4096, 4096, 4096))}
-_CEILINGS = {"softmax": "a copy of the same size", "matmul": "the product of torch, by the vendor's library"}
+_SLOW_S = 2e-3  # a step from here on is timed with fewer calls
+# Of each ladder: the shape where it is counted, and the ceiling.
+_COUNTED = {"softmax": (64, 256), "matmul": (128, 128, 16), "attention": (1, 128, 16)}
+_CEILINGS = {
+    "softmax": "a copy of the same size",
+    "matmul": "the product of torch, by the vendor's library",
+    "attention": "the attention of torch, by the vendor's library where it is there",
+}
 
 
 def add_ladder_options(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +40,7 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
 def show_ladder(options: argparse.Namespace) -> int:
     """Print the steps of a kernel, what each moves or takes, and why it is faster; or the changes between two."""
     from .kernels.ladder import difference, find_ladder
+    from .kernels.ladder.predictions import SIZES, predicted
     from .kernels.launching import ready
 
     ready()
@@ -45,16 +51,20 @@ def show_ladder(options: argparse.Namespace) -> int:
         print(difference(*(_numbered(steps, number) for number in options.diff)))
         return 0
     on_gpu = torch.cuda.is_available()
-    size = _SIZES[options.kernel][on_gpu]
+    size = (SIZES if on_gpu else _COUNTED)[options.kernel]
     told = f"{' x '.join(map(str, size))} in bf16"
+    head, cells = (["time", "of the ceiling"], _times) if on_gpu else (["reads", "moved / used"], _counts)
     if on_gpu:
-        head, cells = ["step", "time", "of the ceiling", "why it is faster"], _times(steps, size)
-        told = f"{told}, each beside {_CEILINGS[options.kernel]}, by graph replay."
+        told = f"Timed at {told}, each beside {_CEILINGS[options.kernel]}, by graph replay."
     else:
-        head, cells = ["step", "reads", "moved / used", "why it is faster"], _counts(steps, size)
         told = f"Counted at {told}: how often the inputs are read; bytes moved, in whole sectors, per byte used."
-    table = [[f"{step.number} {step.name}", *cell, step.reason] for step, cell in zip(steps, cells, strict=True)]
-    print(f"{render_text(head, table, width=terminal_width())}\n\n{told}")
+    expected = [format_si(predicted(step.ladder, step.name), "s") for step in steps]
+    table = [
+        [f"{step.number} {step.name}", *cell, taken, step.reason]
+        for step, cell, taken in zip(steps, cells(steps, size), expected, strict=True)
+    ]
+    print(render_text(["step", *head, "predicted", "why it is faster"], table, width=terminal_width()))
+    print(f"\n{told}\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}.")
     print(f"The code of a change: rooflab ladder {options.kernel} --diff 1 2")
     return 0
 
@@ -75,13 +85,20 @@ def _counts(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:
 
 
 def _times(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:
+    from .clocks import GraphClock
+    from .kernels.ladder.predictions import predicted
     from .measurement import measure_all
 
-    arrays, ceiling = _arrays(steps[0].ladder, size, "cuda")
+    ladder = steps[0].ladder
+    arrays, ceiling = _arrays(ladder, size, "cuda")
     candidates: dict[str, Any] = {step.name: lambda step=step: step.function()(*arrays) for step in steps}
-    measured = measure_all({"ceiling": ceiling, **candidates}, clock="graph")
+    slow = {name: call for name, call in candidates.items() if predicted(ladder, name) > _SLOW_S}
+    fast = {name: call for name, call in candidates.items() if name not in slow}
+    measured = measure_all({"ceiling": ceiling, **fast}, clock="graph")
+    if slow:  # a graph of twenty calls would take seconds
+        measured |= measure_all(slow, clock=GraphClock(2), min_samples=3, budget_s=0.2)
     times = [measured[step.name].median_s for step in steps]
-    return [[format_si(taken, "s"), f"{measured['ceiling'].median_s / taken:.2f}"] for taken in times]
+    return [[format_si(taken, "s"), f"{measured['ceiling'].median_s / taken:.2g}"] for taken in times]
 
 
 def _arrays(ladder: str, size: tuple[int, ...], device: str) -> tuple[tuple[Any, ...], Callable[[], Any]]:
@@ -94,6 +111,19 @@ def _arrays(ladder: str, size: tuple[int, ...], device: str) -> tuple[tuple[Any,
     if ladder == "softmax":
         y, x = made(*size), made(*size)
         return (y, x), lambda: y.copy_(x)
+    if ladder == "attention":
+        o, q, k, v = (made(*size) for _ in range(4))
+        return (o, q, k, v), lambda: _attention(q, k, v)
     m, n, k = size
     c, a, b = made(m, n), made(m, k), made(k, n)
     return (c, a, b), lambda: torch.matmul(a, b, out=c)
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    """torch's attention of one sequence; by cuDNN, if it is there and takes it."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    backends = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    with sdpa_kernel(backends, set_priority=True):
+        return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])

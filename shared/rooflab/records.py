@@ -23,8 +23,8 @@ from . import state
 from .device import Device, find_device
 from .logbook import current_unit, now, plain
 
-__all__ = ["all_records", "note_progress", "progress", "recorded", "recorded_curves", "records_folder", "reference",
-           "save_record", "short_name"]  # fmt: skip
+__all__ = ["all_records", "code_commit", "note_progress", "progress", "recorded", "recorded_curves", "records_folder",
+           "reference", "save_record", "short_name"]  # fmt: skip
 
 REFERENCE = ("nvidia-h200",)  # shown behind the reader's own points, unless the reader's device is the same
 
@@ -36,7 +36,7 @@ def records_folder() -> Path:
     return repository if repository.is_dir() else here / "_records"
 
 
-def _commit() -> str:
+def code_commit() -> str:
     """The commit of the repository that the package lies in; empty outside one.
 
     A copy without its history, as on a machine that has no git, says it in ``ROOFLAB_COMMIT``.
@@ -73,7 +73,7 @@ def save_record(unit: str, values: Mapping[str, Any], *, device: Device | None =
     record = {
         "unit": unit,
         "date": now(),
-        "commit": commit or _commit(),
+        "commit": commit or code_commit(),
         "device": {"name": device.name, "kind": device.kind, "chip": device.spec.id if device.spec else "",
                    "memory_bytes": device.memory_bytes, "count": device.count},
         "versions": dict(device.versions),

@@ -2,7 +2,7 @@
 
 A check on a machine with a GPU calls
 
-    found = against_roof(softmax, [normal((8192, 4096), "bf16")], reference=lambda x: x.double().softmax(-1),
+    found = against_roof(softmax, [rows((8192, 4096), "bf16")], reference=lambda x: x.double().softmax(-1),
                          work=costs.softmax(8192, 4096, "bf16"), dtype="bf16")
     found.points({0.5: 1, 0.8: 2})
 
@@ -38,6 +38,7 @@ _RESAMPLES = 999  # of the turns, for the band (percentile bootstrap)
 _PILOTS, _PILOT = 5, 4  # readings before the first, of so many calls, from which the number of calls together follows
 _NOISE = 0.05  # of one reading, beside the ceiling of all its calls
 _MOST_TOGETHER, _LONGEST_S = 128, 0.5  # calls of one reading, and what they may take
+_SLOWER = 2  # how many times as long a call may take when the number of calls together is found as when it is timed
 # A result this much faster than the measured roof is no measurement.
 _TOO_FAST = 1.15
 # FLOP per byte from which on arithmetic may bind on some device, so that a product is timed beside the copy.
@@ -194,7 +195,7 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
         digest = runner.go(seed, key, 1)  # compiles and loads
         if name == "own":
             trial.verify(runner.fetch(), seed, key, digest)  # what is wrong is not timed
-    together = _together(runners, trial)
+    together, promised = _together(runners, trial)
     times: dict[str, list[float]] = {name: [] for name in runners}
     for rounds in range(1, _ROUNDS + 1):
         for turn in range(calls):
@@ -204,6 +205,7 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
                 if name == "own":
                     last = seed, key, digest, together
             trial.verify_blocks(runners["own"].blocks, *last)
+        _same_pace(statistics.median(times["own"]) / together, promised)
         try:
             return _speed(times, together)
         except Unsteady:  # more calls tell more; those that were disturbed stay among them
@@ -220,8 +222,12 @@ def _timed(runner: Runner, together: int) -> tuple[float, int, int, int]:
     return time.perf_counter() - begun, seed, key, digest
 
 
-def _together(runners: Mapping[str, Runner], trial: Trial) -> int:
-    """How many calls one reading of the clock takes in: so many that its noise is small beside the ceiling."""
+def _together(runners: Mapping[str, Runner], trial: Trial) -> tuple[int, float]:
+    """How many calls one reading of the clock takes in: so many that its noise is small beside the ceiling.
+
+    Returns:
+        the number, and what a call of the function took if it is that which keeps the number small, otherwise 0.
+    """
     pilot = {
         name: [_timed(runner, _PILOT)[0] for _ in range(_PILOTS)] for name, runner in runners.items() if name != "own"
     }
@@ -230,7 +236,23 @@ def _together(runners: Mapping[str, Runner], trial: Trial) -> int:
     noise = max(null) - min(null)
     wanted = noise / (_NOISE * ceiling) if ceiling > 0 else _MOST_TOGETHER
     own_s = min(_timed(runners["own"], 1)[0] for _ in range(2))
-    return max(1, min(math.ceil(wanted), _MOST_TOGETHER, trial.most_together(), int(_LONGEST_S / own_s)))
+    together = max(1, min(math.ceil(wanted), _MOST_TOGETHER, trial.most_together()))
+    fit = max(1, int(_LONGEST_S / own_s))
+    return (fit, own_s) if fit < together else (together, 0.0)
+
+
+def _same_pace(call_s: float, promised_s: float) -> None:
+    """Refuse times of few calls because of a function that was slow only while their number was found: they are noise.
+
+    Args:
+        call_s: what a call takes, with all that is around it.
+        promised_s: what one took before.
+    """
+    if call_s < promised_s / _SLOWER:
+        raise Unsteady(
+            f"A call took {promised_s * 1e3:.1f} ms when it was tried and {call_s * 1e3:.1f} ms when it was timed. "
+            "Do the same work in every call."
+        )
 
 
 def _fresh() -> tuple[int, int]:
@@ -253,8 +275,8 @@ def _speed(times: Mapping[str, Sequence[float]], together: int = 1) -> Speed:
         slow, fast = np.percentile(owns, [97.5, 2.5]) * 1e6
         lower, upper = np.percentile(bounds, [2.5, 97.5]) * 1e6
         raise Unsteady(
-            f"The times vary too much: a call takes between {fast:.0f} and {slow:.0f} µs, and the roof's time is "
-            f"between {lower:.0f} and {upper:.0f} µs. Measure again on a device that nobody else uses, or on larger inputs."
+            f"The times vary too much: a call takes between {fast:.0f} and {slow:.0f} µs, the roof's time is between "
+            f"{lower:.0f} and {upper:.0f} µs. Measure again on a device that nobody else uses, or on larger inputs."
         )
     if bound / own > _TOO_FAST:
         told = f"a call took {own * 1e6:.0f} µs, and this device needs {bound * 1e6:.0f} µs for it at the least"

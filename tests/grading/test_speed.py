@@ -166,6 +166,21 @@ def test_slow_functions_are_not_timed_together(monkeypatch):
     assert machine.now < 200 * 0.4
 
 
+class SlowWhenTried(Runner):
+    """Slow whenever one call is asked for, so that few calls are timed together and the clock's noise decides."""
+
+    def go(self, seed, key, calls):
+        self.machine.now += 0.1 if calls == 1 and self.name == "own" else 0.0
+        return super().go(seed, key, calls)
+
+
+def test_a_function_that_is_slow_when_it_is_tried_is_not_timed_in_few_calls(monkeypatch):
+    machine = Simulated(monkeypatch, noise_s=1.5e-4, own=2e-4, copy=1.4e-4)
+    monkeypatch.setattr(speed._Grader, "open", lambda what, *rest: SlowWhenTried(machine, what))
+    with pytest.raises(speed.Unsteady, match=r"took 101\.\d ms when it was tried and 0\.\d ms when it was timed"):
+        machine.ratio()
+
+
 def test_another_framework_is_refused():
     with pytest.raises(ValueError, match="expected 'torch' or 'jax'"):
         on_the_cpu(lambda x, i: x, "tensorflow")

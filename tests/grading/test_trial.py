@@ -1,10 +1,13 @@
 """Timed calls as the grader verifies them: by blocks of their results that are drawn by lot."""
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from rooflab.grading.timed import Timed, normal  # noqa: E402
+from rooflab.grading.clock import RemoteRunner  # noqa: E402
+from rooflab.grading.remote import StudentError  # noqa: E402
+from rooflab.grading.timed import Timed, normal, rows  # noqa: E402
 from rooflab.grading.trial import Trial  # noqa: E402
 
 # Few enough for one piece, one block, several blocks with a rest, and bytes that are no whole words.
@@ -70,7 +73,7 @@ def test_what_is_wrong_does_not(shape, function):
 @pytest.mark.parametrize("function", [lambda x: 2 * x[:-1], lambda x: (2 * x, x), lambda x: 2 * x.float()])
 def test_other_shapes_and_formats_do_not(shape, function):
     with pytest.raises(AssertionError, match=r"expected results of the shapes|when the clock stopped"):
-        verified(trial_of(shape), function)
+        verified(trial_of(shape), function, calls=20)  # one of two blocks is shorter: (1/2)^3 would pass
 
 
 def test_a_call_that_is_left_out_is_found():
@@ -143,3 +146,51 @@ def test_all_results_of_one_call_are_verified():
         trial.verify(timed.fetch(), 5, 77, digest ^ 1)
     with pytest.raises(AssertionError, match="expected results of the shapes"):
         trial.verify([*timed.fetch(), *timed.fetch()], 5, 77, digest)
+
+
+REDUCING = {
+    "rms_norm": (lambda x: torch.nn.functional.rms_norm(x.float(), x.shape[-1:]), lambda x: x),
+    "layer_norm": (lambda x: torch.nn.functional.layer_norm(x.float(), x.shape[-1:]), lambda x: x),
+    "softmax": (lambda x: x.float().softmax(-1), lambda x: (x.float().exp() / x.shape[-1] / np.e**0.5).bfloat16()),
+    "logsumexp": (lambda x: x.float().logsumexp(-1), lambda x: torch.full_like(x[:, 0], 0.5 + np.log(x.shape[-1]))),
+}
+
+
+@pytest.mark.parametrize("name", REDUCING)
+def test_rows_that_nobody_reduces_are_found_if_they_differ(name):
+    reference, guess = REDUCING[name]
+    for recipe, found in ((normal((64, 8192), "bf16"), False), (rows((64, 8192), "bf16"), True)):
+        trial = Trial(reference, [recipe], "cpu", "bf16", 8192)
+        verified(trial, lambda x: reference(x).bfloat16())
+        if found:
+            with pytest.raises(AssertionError, match="are wrong"):
+                verified(trial, guess)
+        else:
+            verified(trial, guess)
+
+
+class Telling:
+    """A clock and a session whose process answers whatever it likes."""
+
+    def __init__(self, value):
+        self.value, self.session, self.asked = value, self, 0
+
+    def ask(self, head, *, probe):
+        self.asked += 1
+        return {}, self.value
+
+    def hold(self, still):
+        pass
+
+
+@pytest.mark.parametrize("value", ["blocks", [1, 2], [None] * 3, [[[]] * 1000, []], {}])
+def test_what_is_no_part_of_a_result_is_not_kept(value):
+    assert RemoteRunner(Telling(value), 0, probe=False).blocks([[0]] * 3) == [[], [], []]
+
+
+def test_answers_about_one_reading_are_limited_together():
+    part = np.broadcast_to(np.zeros(1, np.int32), 2**26)
+    clock = Telling([part, part])
+    with pytest.raises(StudentError, match="more than 1,073,741,824 bytes"):
+        RemoteRunner(clock, 0, probe=False).blocks([[0]] * 128)
+    assert clock.asked == 3

@@ -215,12 +215,12 @@ def test_it_compiles_as_a_whole():
 
 @counts
 def test_it_moves_what_the_cost_model_says_and_has_no_faults():
-    q, k, v = inputs((1, 2, 2, 128, 128, 64), torch.bfloat16)  # one block of queries a head: k and v are read once
+    q, k, v = inputs((1, 2, 2, 64, 128, 64), torch.bfloat16)  # one block of queries a head: k and v are read once
     counted = count(lambda: attention(q, k, v), world="triton")
-    least = costs.attention(1, 2, 128, 128, 64, "bf16")
+    least = costs.attention(1, 2, 64, 128, 64, "bf16")
     assert not counted.faults
     assert counted.bytes_read == least.bytes_read
-    assert counted.bytes_written == least.bytes_written + 4 * 2 * 128  # and lse
+    assert counted.bytes_written == least.bytes_written + 4 * 2 * 64  # and lse
     assert counted.flops >= least.flops
 
 
@@ -238,4 +238,4 @@ def test_the_backward_pass_has_no_faults(causal):
 def test_a_causal_mask_saves_blocks():
     q, k, v = inputs((1, 1, 1, 512, 512, 16), torch.bfloat16)
     full, causal = (count(lambda c=c: attention(q, k, v, causal=c), world="triton") for c in (False, True))
-    assert causal.flops / full.flops == pytest.approx((1 + 2 + 3 + 4) / 16, rel=0.02)
+    assert causal.flops / full.flops == pytest.approx(sum(range(1, 9)) / 64, rel=0.02)  # 8 blocks of 64

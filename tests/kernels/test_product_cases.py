@@ -9,7 +9,7 @@ from rooflab.kernels.products.cases import cases as products
 
 from .agreement import DEVICE
 
-CASES = [*products(((40, 24, 32),), ((32, 48, 256),), DEVICE), *losses(((24, 40, 16),), DEVICE)]
+CASES = [*products(((40, 24, 32),), ((32, 48, 256),), DEVICE, ((3, 48, 256),)), *losses(((24, 40, 16),), DEVICE)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)

@@ -31,9 +31,14 @@ LAYERS = {
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.
 SUBJECTS = {"fabric", "formats", "kernels", "optim", "recompute", "speedrun"}
+USES = {("speedrun", "kernels")}  # the one subject that puts another to work
 ORDER = list(LAYERS)
+# A subject's commands and what they show are teaching, although they stand in its folder.
+COMMANDS = {"speedrun.__main__", "speedrun.commands", "speedrun.ladder", "speedrun.picture", "speedrun.data.commands"}
 # The base dependencies that may be loaded with a module; everything else waits inside functions.
 AT_TOP = {"numpy"}
+# Modules that define modules or functions of torch; they are loaded when a model is made, and not before.
+TORCH_AT_TOP = {"speedrun.attention", "speedrun.fp8", "speedrun.model"}
 FRAMEWORK_OF = {
     "triton": "triton",
     "torch": "torch",
@@ -53,8 +58,11 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def layer_of(part: str) -> str:
-    """The layer, or the subject itself, of a top-level module of the package."""
+def layer_of(name: str) -> str:
+    """The layer, or the subject itself, of a module of the package."""
+    if name in COMMANDS:
+        return "teaching"
+    part = name.partition(".")[0]
     if part in SUBJECTS:
         return part
     return next((layer for layer, names in LAYERS.items() if part in names), "")
@@ -65,7 +73,7 @@ def allowed(importer: str, imported: str) -> bool:
     if importer == imported:
         return True
     if importer in SUBJECTS:
-        return imported in ORDER[:2]
+        return imported in ORDER[:2] or (importer, imported) in USES
     if imported in SUBJECTS:
         return importer == "teaching"
     return ORDER.index(imported) <= ORDER.index(importer)
@@ -114,12 +122,10 @@ def top_level(tree: ast.Module) -> Iterator[ast.stmt]:
 
 def wrong_imports(source: str, name: str, *, is_package: bool = False) -> list[str]:
     """The imports of a module that climb the layers."""
-    # A subject's commands talk to the reader, as those of the teaching layer do.
-    own = "teaching" if name.endswith(".commands") else layer_of(name.split(".")[0])
+    own = layer_of(name)
     wrong = []
     for module, line in imports(ast.parse(source), name, is_package=is_package):
-        head, _, rest = module.partition(".")
-        part = rest.partition(".")[0]
+        head, _, part = module.partition(".")
         if head != "rooflab" or not part or not layer_of(part):  # plain names such as rooflab.__version__ have no layer
             continue
         if not allowed(own, layer_of(part)):
@@ -135,6 +141,8 @@ def heavy_imports(source: str, name: str) -> list[str]:
     # Kernels are decorated where they stand, so their modules are loaded when a kernel is used, and not before.
     if name.startswith("kernels.") and (framework := FRAMEWORK_OF.get(name.split(".")[-1].partition("_")[0])):
         may.add(framework)
+    if name in TORCH_AT_TOP:
+        may.add("torch")
     found = []
     for node in top_level(ast.parse(source)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -190,7 +198,7 @@ def chip_constants(source: str) -> list[str]:
 @pytest.mark.parametrize("path", [path for path in MODULES if name_of(path) != "__init__"], ids=name_of)
 def test_every_module_has_a_layer_and_imports_downwards(path):
     name = name_of(path)
-    assert layer_of(name.split(".")[0]), f"{name}: say in tests/layout/test_package.py to which layer it belongs"
+    assert layer_of(name), f"{name}: say in tests/layout/test_package.py to which layer it belongs"
     assert not wrong_imports(path.read_text(encoding="utf-8"), name, is_package=path.name == "__init__.py")
 
 
@@ -199,6 +207,9 @@ def test_a_climbing_import_is_found():
     assert wrong_imports("from ..plots import style", "costs.work")
     assert wrong_imports("from rooflab import plots", "device")
     assert wrong_imports("from .kernels import softmax", "plots")
+    assert wrong_imports("from ..tables import table", "speedrun.train")
+    assert wrong_imports("from .commands import speedrun", "speedrun.train")
+    assert not wrong_imports("from ..tables import table", "speedrun.commands")
     assert not wrong_imports("from .units import FORMATS", "measurement")
     assert wrong_imports("from ...tables import render_text", "speedrun.data.code")
     assert not wrong_imports("from ...tables import render_text", "speedrun.data.commands")

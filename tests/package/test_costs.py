@@ -103,6 +103,9 @@ class TestHandCases:
             # 48 and 6 adds; 80 and a bias of 3 * 4 = 12
             (costs.linear(2, 4, 3, "fp32"), 54, 92, 24),
             (costs.linear(2, 4, 3, "fp32", bias=False), 48, 80, 24),
+            # 2 * 2 * 64 * 3 = 768; 96 bytes of weights, 2 * 3 * 2 of scales, 2 * 2 * 64 of x; 2 * 2 * 3
+            (costs.quantized_linear(2, 64, 3, "bf16", weights="int4", group=32), 768, 96 + 12 + 256, 12),
+            (costs.quantized_linear(2, 64, 3, "bf16", weights="fp8"), 768, 192 + 6 + 256, 12),
             (costs.axpy(10, "fp32"), 20, 80, 40),
             (costs.copy(10, "fp32"), 0, 40, 40),
             (costs.elementwise(10, reads=3, writes=2, dtype="bf16", flops_per_element=7), 70, 60, 40),

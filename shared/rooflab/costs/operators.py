@@ -24,6 +24,7 @@ __all__ = [
     "linear",
     "matmul",
     "matvec",
+    "quantized_linear",
     "reduction",
     "rms_norm",
     "softmax",
@@ -74,6 +75,26 @@ def matvec(m: int, n: int, dtype: str) -> Work:
     m, n = check_counts(m=m, n=n)
     work = matmul(m, 1, n, dtype)
     return replace(work, name="matvec")
+
+
+def quantized_linear(rows: int, inputs: int, outputs: int, dtype: str, *, weights: str, group: int = 0) -> Work:
+    """A layer x W on a (rows, inputs) array, its weights in fewer bits than x, with scales.
+
+    FLOPs: 2 rows inputs outputs. Bytes: those of the weights and their scales and s rows inputs read, s rows outputs
+    written.
+
+    Args:
+        rows: of x.
+        inputs: of the layer.
+        outputs: of the layer.
+        dtype: format of x, of the result and of the scales.
+        weights: format of the weights, such as "int4".
+        group: of weights of one output that share a scale; 0: all of them.
+    """
+    rows, inputs, outputs = check_counts(rows=rows, inputs=inputs, outputs=outputs)
+    s, scales = bytes_of(dtype), outputs * (-(-inputs // group) if group else 1)
+    read = bytes_of(weights) * inputs * outputs + s * (scales + rows * inputs)
+    return Work(2 * rows * inputs * outputs, read, s * rows * outputs, dtype=dtype, name="quantized_linear")
 
 
 def elementwise(

@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .channel import Channel, Ended, Late
 from .codec import Refused
 from .provider import PROBE
@@ -20,7 +22,7 @@ from .timed import Recipe, plain
 
 __all__ = ["Clock", "RemoteRunner"]
 
-_LIMIT = 2**30
+_LIMIT = 2**30  # bytes, of one answer of a probe, and of all answers about one reading of the clock
 
 
 class RemoteRunner:
@@ -43,12 +45,22 @@ class RemoteRunner:
         return value if type(value) is list else []
 
     def blocks(self, which: Sequence[Sequence[int]]) -> list[Sequence[Any]]:
-        """Return what it says are parts of the results of each call, and hold it while they are looked at."""
+        """Return what it says are parts of the results of each call, and hold it while they are looked at.
+
+        Raises:
+            StudentError: they are more than the parts of any results are; all of them are kept until the last is there.
+        """
         told: list[Sequence[Any]] = []
+        left = _LIMIT
         for call, blocks in enumerate(which):
             head = {"kind": "blocks", "timer": self.number, "call": call, "blocks": blocks}
             _, value = self.clock.ask(head, probe=self.probe)
-            told.append(value if type(value) is list else [])
+            fits = type(value) is list and len(value) == 2 * len(blocks)
+            parts = value if fits and all(isinstance(one, np.ndarray) for one in value) else []
+            left -= sum(one.nbytes for one in parts)
+            if left < 0:
+                raise StudentError(f"parts of the results of timed calls take more than {_LIMIT:,} bytes")
+            told.append(parts)
         self.clock.session.hold(True)
         return told
 

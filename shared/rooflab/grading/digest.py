@@ -1,9 +1,9 @@
 """A digest of results on a device: 64 bits that depend on every word of them, at the speed of the memory.
 
-It is a tree: 256 words at a time are chained to two, in 128 chains side by side, which make a block; what comes of all
-blocks of all tensors is chained again, until so little is left that a cryptographic hash of it costs nothing. (Of a
-sum, who has answered too early would soon find other results, right enough, that have the digest which was told.) So
-whoever knows what has come of each block can look at any one of them alone.
+It is a tree: 256 words at a time become two, in 128 sponges side by side, which make a block; what comes of all blocks
+of all tensors becomes less in the same way, until so little is left that a hash of it costs nothing. (Of a sum, or of
+chains without a part that is never seen, who has answered too early would soon find other results, right enough, that
+have the digest which was told.) So whoever knows what has come of each block can look at any one of them alone.
 
 >>> import torch
 >>> x = torch.arange(3.0)
@@ -13,15 +13,15 @@ True
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from .sponge import BLOCK, sponged
+
 __all__ = [
     "BLOCK",
     "FEW",
-    "chain_kernel",
     "chained",
     "digest_of",
     "hashed",
@@ -31,11 +31,7 @@ __all__ = [
     "words_of",
 ]
 
-_LANES, _STEPS, _UNROLLED = 128, 256, 16  # chains side by side, words of each, and of these at a time
-BLOCK = _LANES * _STEPS  # words
 FEW = 1024  # words, which are not chained
-_ONES = 0xFFFFFFFF
-tl: Any = None  # triton.language, once there is something to hash on a GPU
 
 
 def digest_of(tensors: Sequence[Any], key: int) -> int:
@@ -68,7 +64,7 @@ def joined(levels: Sequence[Any], key: int) -> Any:
 
     left = torch.cat(list(levels))
     while left.numel() > FEW:
-        left = chained(left, key)
+        left = sponged(left, key, doubles=4, out=8)
     return left
 
 
@@ -92,78 +88,5 @@ def words_of(tensor: Any) -> Any:
 
 
 def chained(words: Any, key: int, first: int = 0, *, keep: Any = None, passes: int = 1) -> Any:
-    """Return two words for each 256 of these, in which all of them are mixed one after another.
-
-    Args:
-        words: of 32 bits, on any device.
-        key: below 2^31.
-        first: the number of the block that the words begin with.
-        keep: where to copy the words to on the way, if anywhere: words are read once for both.
-        passes: over all words; in each, a chain goes on with the next block, so that it is memory that it waits for.
-    """
-    import torch
-
-    blocks, size = -(-words.numel() // BLOCK), words.numel()
-    if words.is_cuda:
-        made = torch.empty(2 * blocks * _LANES, dtype=torch.int32, device=words.device)
-        copy, sizes = (words if keep is None else keep), (_LANES, _STEPS, _UNROLLED)
-        chain_kernel()[(blocks,)](words, copy, made, size, key, first, blocks, passes, keep is not None, *sizes)
-        return made
-    if keep is not None:
-        keep.copy_(words)
-    padded = torch.nn.functional.pad(words.to(torch.int64) & _ONES, (0, blocks * BLOCK - size))
-    rows = padded.reshape(blocks, _STEPS, _LANES)
-    place = (first * _LANES + torch.arange(blocks * _LANES, dtype=torch.int64)).reshape(blocks, _LANES)
-    one = (place * 0x9E3779B9 + key) & _ONES
-    other = one ^ 0x5BD1E995
-    for turn in range(passes):
-        for step in range(_STEPS):
-            word = rows[:, step].roll(-turn, 0)
-            one = one ^ word
-            one = ((one ^ (one >> 16)) * 0x7FEB352D) & _ONES
-            one = ((one ^ (one >> 15)) * 0x846CA68B) & _ONES
-            one = one ^ (one >> 16)
-            other = (((other ^ word) + one) * 0x846CA68B) & _ONES
-            other = other ^ (other >> 15)
-    made = torch.stack((one, other), 1).reshape(-1)
-    return torch.where(made > 0x7FFFFFFF, made - 2**32, made).to(torch.int32)
-
-
-@functools.cache
-def chain_kernel() -> Any:
-    """Return what :func:`chained` does, as one pass over the words, in Triton."""
-    # A kernel looks its names up in the module; Triton is loaded only where there is something to time.
-    global tl
-    import triton
-    import triton.language as tl
-
-    # Triton compiles anew for a number that is 1 or that 16 divides: a key would do so in the middle of a timed call.
-    @triton.jit(do_not_specialize=["n", "key", "start", "blocks", "passes"])
-    def chain(  # type: ignore[no-untyped-def]
-        words, copy, made, n, key, start, blocks, passes, KEEP: tl.constexpr,
-        LANES: tl.constexpr, STEPS: tl.constexpr, UNROLLED: tl.constexpr,
-    ):  # fmt: skip
-        program = tl.program_id(0).to(tl.int64)
-        lane = tl.arange(0, LANES)
-        one = ((((start + program) * LANES + lane) * 0x9E3779B9 + key) & 0xFFFFFFFF).to(tl.uint32)
-        other = one ^ 0x5BD1E995
-        for turn in range(passes):
-            block = (program + turn) % blocks
-            for first in range(0, STEPS, UNROLLED):
-                for step in tl.static_range(UNROLLED):  # the loads of these are under way together
-                    place = (block * STEPS + first + step) * LANES + lane
-                    raw = tl.load(words + place, mask=place < n, other=0)
-                    if KEEP:
-                        tl.store(copy + place, raw, mask=place < n)
-                    word = raw.to(tl.uint32, bitcast=True)
-                    one = one ^ word
-                    one = (one ^ (one >> 16)) * 0x7FEB352D
-                    one = (one ^ (one >> 15)) * 0x846CA68B
-                    one = one ^ (one >> 16)
-                    other = ((other ^ word) + one) * 0x846CA68B
-                    other = other ^ (other >> 15)
-        at = made + 2 * program * LANES + lane
-        tl.store(at, one.to(tl.int32, bitcast=True))
-        tl.store(at + LANES, other.to(tl.int32, bitcast=True))
-
-    return chain
+    """Return two words for each 256 of these, on which all of them have a bearing; for the rest see `sponged`."""
+    return sponged(words, key, first, doubles=1, out=2, keep=keep, passes=passes)

@@ -31,14 +31,17 @@ if TYPE_CHECKING:
         swiglu,
     )
     from .attend.api import attention, attention_decode
-    from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4
+    from .products.api import matvec
+    from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4, quantize_weights
 
 __all__ = [
     "add_layer_norm", "add_rms_norm", "attention", "attention_decode", "gelu", "layer_norm", "linear_cross_entropy",
-    "matmul", "quantize_fp8", "quantize_mx", "quantize_nvfp4", "rms_norm", "scaled_matmul", "softmax", "swiglu",
+    "matmul", "matvec", "quantize_fp8", "quantize_mx", "quantize_nvfp4", "quantize_weights", "rms_norm",
+    "scaled_matmul", "softmax", "swiglu",
 ]  # fmt: skip
 
-_ELSEWHERE = {"attention": "attend", "quantize": "quantize"}  # the families whose functions have their own module
+# The families whose functions have their own module, by the first word of a name.
+_ELSEWHERE = {"attention": "attend", "matvec": "products", "quantize": "quantize"}
 
 prefer_interpreter()
 

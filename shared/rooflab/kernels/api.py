@@ -34,6 +34,7 @@ _MODULES = {
     "gelu": "pointwise.torch_pointwise",
     "swiglu": "pointwise.torch_pointwise",
     "matmul": "products.torch_matmul",
+    "matvec": "products.torch_matvec",
     "scaled_matmul": "products.torch_scaled_matmul",
     "linear_cross_entropy": "loss.torch_linear_cross_entropy",
     "attention": "attend.torch_attention",

@@ -86,6 +86,10 @@ class Compiled:
         by_shared = (chip.shared_bytes + 1024) // (self.shared_bytes + 1024)
         return max(1, min(by_registers, by_shared, 2048 // threads))
 
+    def longest_loop(self) -> int:
+        """How many instructions stand in the longest loop of NVIDIA's machine code; 0 if there is none."""
+        return max((last - first + 1 for first, last in _loops(self.text.get("sass", ""))), default=0)
+
 
 def types_of(arrays: str, numbers: str, exact: str = "") -> dict[str, str]:
     """Return Triton's types of arguments, by name.
@@ -147,6 +151,24 @@ def count_instructions(text: Mapping[str, str], wanted: Iterable[str]) -> dict[s
     code = text.get("ptx") or text.get("amdgcn") or ""
     found = Counter(re.findall("|".join(re.escape(name) for name in wanted), code))
     return {name: found[name] for name in wanted if found[name]}
+
+
+def _loops(sass: str) -> list[tuple[int, int]]:
+    """The numbers of the first and of the last instruction of each loop: a branch back to a label.
+
+    What stands behind the last exit is no loop: there those go who wait for a barrier, and from there back.
+    """
+    labels: dict[str, int] = {}
+    found, number = [], -1
+    for line in sass.rpartition(" EXIT")[0].splitlines():
+        if label := re.match(r"(\.L_\w+):", line):
+            labels[label[1]] = number + 1
+        elif re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+\S", line):
+            number += 1
+            branch = re.search(r"\bBRA\b.*`\((\.L_\w+)\)", line)
+            if branch and branch[1] in labels and labels[branch[1]] < number:  # one to itself ends the code
+                found.append((labels[branch[1]], number))
+    return found
 
 
 def _nvidia(made: Any, text: dict[str, str]) -> tuple[int, int]:

@@ -1,11 +1,12 @@
-"""How fast can a small transformer reach a target loss, and which change buys how much?
+"""A transformer trained to a loss as soon as possible, one named change after the other.
 
-A ladder of named changes from a plain baseline to a record, each with its prediction and its measurement; and the data
-to train on:
-
->>> from rooflab.speedrun.data import Corpus
->>> Corpus.__name__
-'Corpus'
+>>> from rooflab import speedrun
+>>> speedrun.select(speedrun.preset("tiny"), up_to="padded-vocabulary", without=["tf32", "bf16"]).config.rungs
+('padded-vocabulary',)
 """
 
-__all__ = ()
+from .config import Config, preset
+from .rungs import RUNGS, select
+from .session import run_once
+
+__all__ = ["RUNGS", "Config", "preset", "run_once", "select"]

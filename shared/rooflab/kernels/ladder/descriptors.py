@@ -1,4 +1,4 @@
-"""Descriptors of the matrices of a product, which the copy engine takes in place of addresses.
+"""Descriptors of matrices and of heads, which the copy engine takes in place of addresses.
 
 >>> import torch
 >>> c, a, b = descriptors((torch.zeros(64, 64), torch.zeros(64, 32), torch.zeros(32, 64)), (32, 16))
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["descriptors"]
+__all__ = ["check_tiles", "described", "descriptors"]
 
 
 def descriptors(matrices: tuple[Any, Any, Any], blocks: tuple[int, int]) -> list[Any]:
@@ -32,3 +32,22 @@ def descriptors(matrices: tuple[Any, Any, Any], blocks: tuple[int, int]) -> list
     tile, depth = blocks
     shapes = ([tile, tile], [tile, depth], [depth, tile])
     return [TensorDescriptor.from_tensor(matrix, shape) for matrix, shape in zip(matrices, shapes, strict=True)]
+
+
+def described(heads: tuple[Any, ...], rows: int) -> list[Any]:
+    """Return descriptors of arrays of heads, [heads, length, D], contiguous, with blocks of some rows.
+
+    Raises:
+        ValueError: blocks would reach from one head into the next.
+    """
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    for each in heads:
+        check_tiles(each, rows)
+    return [TensorDescriptor.from_tensor(each.flatten(0, 1), [rows, each.shape[2]]) for each in heads]
+
+
+def check_tiles(heads: Any, rows: int) -> None:
+    """Refuse heads whose length is no multiple of a tile's rows."""
+    if heads.shape[1] % rows:
+        raise ValueError(f"This step of the ladder takes lengths that {rows} divides; found {heads.shape[1]}.")

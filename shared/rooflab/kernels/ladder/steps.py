@@ -70,6 +70,17 @@ LADDERS = {
         tiled="a block of A serves all columns of a tile, a block of B all rows; matrix units multiply",
         pipelined="the copy engine brings the next blocks while this one is multiplied",
         persistent="the start and the end of a tile are hidden behind another tile",
+        specialized="warps that only multiply have room for a tile twice as wide; others load",
+    ),
+    "attention": _ladder(
+        "attention",
+        naive="a query for each thread: of each sector of 32 bytes one number is used; scores go to memory",
+        coalesced="threads in step read neighbouring numbers, and a score is read once for all columns",
+        online="scores stay in registers: sums are scaled down where a larger maximum turns up",
+        tiled="a block of keys and values serves all queries of a tile; matrix units multiply",
+        pipelined="the copy engine brings the next keys and values while these are multiplied",
+        persistent="a program is started once; its output leaves while the next queries come",
+        specialized="two groups of warps: while one computes exponentials, the other one's products run",
     ),
 }
 

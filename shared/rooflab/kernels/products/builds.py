@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rooflab.kernels.compiled import Build
+from rooflab.kernels.compiled import Build, types_of
 
 from .tiles import HOPPER, TILINGS, launch_options
 
-__all__ = ["ENGINE", "builds"]
+__all__ = ["ENGINE", "builds", "matvec"]
 
 ENGINE = ("sm90", "sm100")  # chips with a copy engine for tiles
 _PLAIN = ("sm80", "gfx942")
@@ -46,7 +46,37 @@ def builds() -> dict[str, Build]:
         ("block_scaled_matmul", "blocks", 0, ENGINE),
     ):
         made[name] = _scaled(TILINGS[kind][place][0], kind, chips)
+    for form in ("plain", "int8", "fp8", "int4"):
+        made[f"matvec_{form}"] = matvec(form, ENGINE, rows=1)
+        made[f"matvec_{form}_plain"] = matvec(form, _PLAIN, rows=1)
     return made | _hopper()
+
+
+def matvec(
+    form: str, chips: tuple[str, ...], *, rows: int, group: int = 0, zeros: bool = False, place: int = 0
+) -> Build:
+    """Return the build of a product of few rows, in bf16.
+
+    Args:
+        form: of the weights: "plain", "int8", "fp8" or "int4".
+        chips: for which; those that are not NVIDIA's newer ones get no PTX.
+        rows: of x.
+        group: of weights that share a scale (default: a row; of int4 128).
+        zeros: whether there are zero points.
+        place: of the blocks among those that can be chosen.
+    """
+    from .torch_matvec import blocks
+    from .triton_matvec import matvec_kernel
+
+    group = group or (128 if form == "int4" else 0)
+    choice = dict(blocks(form, rows, group)[place])
+    warps, _ = choice.pop("num_warps"), choice.pop("PER_SM")
+    types = {"y": "*bf16", "x": "*bf16", "w": {"plain": "*bf16", "int8": "*i8"}.get(form, "*u8"), "scale": "*bf16"}
+    types |= {"zero": "*u8"} | types_of("", "N K cols w_step x_step rows steps")
+    flags: dict[str, Any] = {"FORM": form, "GROUP": group, "ZERO": zeros, "PTX": chips == ENGINE}
+    flags["P"] = 1 << (rows - 1).bit_length()
+    flags |= dict.fromkeys(["scale"] * (form == "plain") + ["zero"] * (not zeros))  # which are not there
+    return Build(matvec_kernel, types, {**choice, **flags}, warps, unaligned=("rows", "steps"), chips=chips)
 
 
 def _described(kind: str, rows: int, cols: int, transposed: bool = False) -> str:

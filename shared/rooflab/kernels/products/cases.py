@@ -11,6 +11,8 @@ from typing import Any
 
 from rooflab.kernels.benchmark import Case
 
+from . import matvec_cases
+
 __all__ = ["FP8_SIZES", "SIZES", "cases"]
 
 # M, N and K; 1000 is no multiple of a tile, 14336 as in the layers of a language model.
@@ -25,13 +27,15 @@ def cases(
     sizes: tuple[tuple[int, int, int], ...] = SIZES,
     fp8_sizes: tuple[tuple[int, int, int], ...] = FP8_SIZES,
     device: str = "cuda",
+    thin_sizes: tuple[tuple[int, int, int], ...] = matvec_cases.SIZES,
 ) -> Iterator[Case]:
-    """Yield every product at every size (M, N, K)."""
+    """Yield every product at every size (M, N, K), those with few rows at others."""
     for size in sizes:
         yield _matmul(*size, device)
     for size in fp8_sizes:
         for kind in ("tensor", "row", "block"):
             yield _scaled(*size, kind, device)
+    yield from matvec_cases.cases(thin_sizes, device)
 
 
 def _normal(shape: tuple[int, ...], seed: int, device: str) -> Any:

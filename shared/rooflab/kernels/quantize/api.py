@@ -12,7 +12,7 @@ from typing import Any
 
 from ..launching import ready
 
-__all__ = ["quantize_fp8", "quantize_mx", "quantize_nvfp4"]
+__all__ = ["quantize_fp8", "quantize_mx", "quantize_nvfp4", "quantize_weights"]
 
 
 def quantize_fp8(x: Any, scale: Any = None) -> tuple[Any, Any]:
@@ -67,3 +67,25 @@ def quantize_nvfp4(x: Any, tensor_scale: Any) -> tuple[Any, Any]:
     from .torch_quantize import quantize_nvfp4 as function
 
     return function(x, tensor_scale)
+
+
+def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: bool = False) -> tuple[Any, ...]:
+    """Return weights in 8 or 4 bits for :func:`rooflab.kernels.matvec`, and the scales by which they are multiplied.
+
+    This is done once for a model, in torch's own arithmetic, each weight rounded to the nearest.
+
+    Args:
+        w: of shape [N, K], float32, bfloat16 or float16.
+        form: "int8", "fp8" (e4m3) or "int4".
+        group: of weights in a row that share a scale; it divides K. 0: all of a row.
+        zeros: let int4 have zero points: a group's codes reach from its smallest weight to its largest.
+
+    Returns:
+        codes, [N, K] in int8 or float8_e4m3fn, or two in a byte, [N, K / 2] in uint8; scales, [N, K / group] in the
+        format of w; and with `zeros` zero points, [N, K / group] in uint8. A group with NaN or an infinity in it has
+        such a scale.
+    """
+    ready()
+    from .weights import quantize_weights as function
+
+    return function(w, form, group, zeros=zeros)

@@ -1,0 +1,50 @@
+# mypy: disallow-untyped-defs=False
+"""Attention, sixth step: one program for each multiprocessor works through many tiles of queries.
+
+Faster because a program is started once, and its output leaves through the copy engine while the next queries come.
+Tiles that are in work together belong to few heads, whose keys and values are still in the cache.
+
+>>> attention.__name__
+'attention'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+from rooflab.kernels.ladder.descriptors import described
+from rooflab.kernels.launching import launch
+from rooflab.kernels.rows.blocks import processors
+
+__all__ = ["attention", "attention_kernel"]
+
+
+@triton.jit
+def attention_kernel(
+    o, q, k, v, scale, L, heads, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr, STAGES: tl.constexpr
+):  # fmt: skip
+    """Tiles of M queries of a head, and N keys at a time; q, k, v and o are descriptors of [heads * L, D]."""
+    for tile in tl.range(tl.program_id(0), L // M * heads, tl.num_programs(0)):
+        head, m = tile // (L // M) * L, tile % (L // M) * M
+        x = q.load([head + m, 0])
+        most, total = tl.full([M], -float("inf"), tl.float32), tl.zeros([M], tl.float32)
+        acc = tl.zeros([M, D], tl.float32)
+        for n in tl.range(0, L, N, num_stages=STAGES):
+            s = tl.dot(x, k.load([head + n, 0]).T) * scale
+            larger = tl.maximum(most, tl.max(s, 1))
+            p, less = tl.exp(s - larger[:, None]), tl.exp(most - larger)
+            total = total * less + tl.sum(p, 1)
+            acc = tl.dot(p.to(v.dtype), v.load([head + n, 0]), acc * less[:, None])
+            most = larger
+        o.store([head + m, 0], (acc / total[:, None]).to(o.dtype))
+
+
+def attention(o: Any, q: Any, k: Any, v: Any) -> None:
+    """Write softmax(q k^T / sqrt(D)) v to o; all contiguous, [heads, L, D], 128 divides L, D is 16, 32, 64 or 128."""
+    heads, L, D = q.shape
+    tiles = described((o, q, k, v), 128)
+    grid = (min(processors(q.device), L // 128 * heads),)
+    launch(attention_kernel, grid, *tiles, D**-0.5, L, heads, D=D, M=128, N=128, STAGES=2, num_warps=8)

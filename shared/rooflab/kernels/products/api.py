@@ -1,0 +1,32 @@
+"""Products that a language model makes when it writes one token after another, as functions of tensors.
+
+>>> import torch
+>>> matvec(torch.ones(64).bfloat16(), torch.full((2, 64), 3, dtype=torch.int8), torch.tensor([1.0, 0.5]))
+tensor([192.,  96.], dtype=torch.bfloat16)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..api import function_for
+
+__all__ = ["matvec"]
+
+
+def matvec(x: Any, w: Any, scale: Any = None, zero: Any = None) -> Any:
+    """Product of one row, or a few, and a matrix of weights that may be in 8 or 4 bits: x W^T, with sums in fp32.
+
+    Args:
+        x: of shape [..., K], at most 8 rows, bfloat16 or float16.
+        w: weights of shape [N, K], in the format of x, in int8 or in float8_e4m3fn; or in 4 bits, [N, K / 2] in uint8,
+            the first of two in the low half (see :func:`rooflab.kernels.quantize_weights`). They have no gradient.
+        scale: of weights in 8 bits, [N], of int8 or [N, K / 128]; of 4 bits [N, K / group]. A group has 32, 64 or 128
+            weights. float32, bfloat16 or float16.
+        zero: zero points of 4 bits, whole numbers of the shape of scale (default: 8).
+
+    Returns:
+        of shape [..., N], in the format of x; its gradient is with regard to x alone. NaN and infinity go where they go
+        in torch, but that with zero points an infinite x may give NaN in place of infinity.
+    """
+    return function_for(x, "matvec")(x, w, scale, zero)

@@ -1,0 +1,102 @@
+"""Weights in 8 or 4 bits, as weight-only quantization commonly stores them, and the numbers that they stand for.
+
+    int8    w = s q, q from -127 to 127; s of each row, or of each group of a row
+    fp8     w = s q, q in e4m3; s of each row
+    int4    w = s (q - z), q from 0 to 15, two in a byte, the first one in the low half; s of each group; z of each
+            group, or 8
+
+Sources: Frantar et al. 2023 (GPTQ); Lin et al. 2024 (AWQ); Micikevicius et al. 2022 (fp8).
+
+>>> import torch
+>>> codes, scales = quantize_weights(torch.tensor([[-7.0, 14.0, 0.0, 2.0] * 8]), "int4", 32)
+>>> codes[0, :2].tolist(), scales.tolist(), numbers(codes, scales)[0, :4].tolist()
+([244, 152], [[2.0]], [-8.0, 14.0, 0.0, 2.0])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..demands import floats, refuse
+
+__all__ = ["FORMS", "form_of", "numbers", "quantize_weights"]
+
+FORMS = ("int4", "int8", "fp8")
+_NAME = "quantize_weights"
+_LARGEST = {"int4": 7, "int8": 127, "fp8": 448}
+
+
+def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: bool = False) -> tuple[Any, ...]:
+    """Return codes, scales and with `zeros` zero points; see :func:`rooflab.kernels.quantize_weights`."""
+    import torch
+
+    floats(_NAME, w=w)
+    if form not in FORMS:
+        refuse(_NAME, f"expected a form of {', '.join(FORMS)}; found {form!r}.")
+    if w.ndim != 2:
+        refuse(_NAME, f"expected a matrix of weights [N, K]; found {w.ndim} dimensions.")
+    group = group or w.shape[1]
+    if not group or w.shape[1] % group or (form == "int4" and group % 2):
+        refuse(_NAME, f"expected groups, even ones of int4, that divide a row of {w.shape[1]} weights; found {group}.")
+    if zeros and form != "int4":
+        refuse(_NAME, f"only int4 has zero points; found {form}.")
+    groups = w.detach().float().unflatten(1, (-1, group))
+    if zeros:
+        low, high = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
+        scales = _usable((high - low) / 15).to(w.dtype)
+        points = (-low / scales.float()).round().clamp(0, 15)
+        codes = ((groups / scales.float()[..., None]).round() + points[..., None]).clamp(0, 15)
+        return _packed(codes.flatten(1)), scales, points.to(torch.uint8)
+    largest = _LARGEST[form]
+    scales = _usable(groups.abs().amax(-1) / largest).to(w.dtype)
+    codes = (groups / scales.float()[..., None]).flatten(1)
+    if form == "fp8":
+        return codes.clamp(-largest, largest).to(torch.float8_e4m3fn), scales
+    codes = codes.round().clamp(-largest, largest)
+    return (_packed(codes + 8) if form == "int4" else codes.to(torch.int8)), scales
+
+
+def form_of(codes: Any) -> str:
+    """Return the form of weights, by the format of their codes; "plain" for floating-point numbers."""
+    import torch
+
+    forms = {torch.uint8: "int4", torch.int8: "int8", torch.float8_e4m3fn: "fp8"}
+    return forms.get(codes.dtype, "plain")
+
+
+def numbers(codes: Any, scales: Any = None, zeros: Any = None, dtype: Any = None) -> Any:
+    """Return the numbers [N, K] that codes stand for.
+
+    Args:
+        codes: as `quantize_weights` returns them; numbers without scales stay as they are.
+        scales: of each row [N], or of each group [N, K / group].
+        zeros: zero points, of the shape of scales (default: 8).
+        dtype: in which they are computed and returned (default: float32).
+    """
+    import torch
+
+    dtype = dtype or torch.float32
+    if form_of(codes) == "int4":
+        q = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2).to(dtype)
+    else:
+        q = codes.to(dtype)
+    if scales is None or not q.numel():
+        return q
+    scales = scales.reshape(q.shape[0], -1)
+    q = q.unflatten(1, (scales.shape[1], -1))
+    if form_of(codes) == "int4":
+        q = q - (8 if zeros is None else zeros.reshape(scales.shape).to(dtype)[..., None])
+    return (q * scales.to(dtype)[..., None]).flatten(1)
+
+
+def _usable(scales: Any) -> Any:
+    """A group of zeros has the scale 1."""
+    return scales.masked_fill(scales == 0, 1.0)
+
+
+def _packed(codes: Any) -> Any:
+    """Two codes in a byte; NaN has none, its group's scale is NaN."""
+    import torch
+
+    whole = codes.nan_to_num(0.0).to(torch.uint8)
+    return whole[:, 0::2] | whole[:, 1::2] << 4

@@ -1,0 +1,297 @@
+"""The command `rooflab speedrun`: one run, its rungs chosen by name.
+
+>>> import argparse
+>>> parser = argparse.ArgumentParser(); add_speedrun_options(parser)
+>>> parser.parse_args(["--only", "bf16,muon", "--steps", "20"]).only
+['bf16', 'muon']
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..files import output_folder
+from ..plaintext import terminal_width
+from ..progress import Progress, clock_time
+from ..tables import render_text
+from ..units import format_si
+from .config import PRESETS, Config, ConfigError, preset
+
+if TYPE_CHECKING:
+    from ..device import Device
+    from ..roofline import Ceilings
+    from .data import Corpus
+    from .pace import Result
+    from .ranks import Ranks
+
+__all__ = ["Here", "Teller", "add_run_options", "add_speedrun_options", "find_config", "here", "speedrun"]
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not value > 0:
+            word = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"expected {word} above zero; found {text!r}")
+        return value
+
+    return read
+
+
+def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `rooflab speedrun` and its further commands."""
+    from .data.commands import add_data_commands
+    from .ladder import add_ladder_options
+
+    rungs = parser.add_mutually_exclusive_group()
+    rungs.add_argument("--rung", default="", metavar="R", help="the baseline and this rung")
+    rungs.add_argument("--up-to", default="", metavar="R", help="all rungs up to this one")
+    rungs.add_argument("--only", type=_names, default=[], metavar="A,B", help="the baseline and these rungs")
+    rungs.add_argument("--list", action="store_true", help="name all rungs, and what each of them is for")
+    parser.add_argument("--without", type=_names, default=[], metavar="A,B", help="leave these out")
+    add_run_options(parser)
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--steps", type=_positive(int), metavar="N", help="updates (default: the preset's tokens)")
+    length.add_argument("--minutes", type=_positive(float), metavar="M", help="so long, by a trial of a few steps")
+    parser.add_argument("--target", type=_positive(float), metavar="BPB", help="stop at these bits per byte")
+    parser.add_argument("--batch", type=_positive(int), metavar="N", help="sequences of each rank and step")
+    parser.add_argument("--seeds", type=_positive(int), default=1, metavar="N", help="one run for each of N seeds")
+    parser.add_argument("--save-every", type=int, default=0, metavar="N", help="steps (default: once a minute)")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
+    parser.add_argument("--json", action="store_true", help="print each line of the log as JSON, and nothing else")
+    actions = parser.add_subparsers(dest="action", metavar="ladder, data")
+    add_ladder_options(actions.add_parser("ladder", help="run all rungs, each on top of those before it"))
+    add_data_commands(actions)
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a run and a ladder have in common."""
+    parser.add_argument("--preset", choices=tuple(PRESETS), help="shape and budget (default: as the device asks)")
+    parser.add_argument("--data", metavar="NAME", help="stdlib, code or fineweb (default: as the device asks)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for what the run leaves")
+    parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave the accelerator alone")
+    parser.add_argument("--set", action="append", default=[], metavar="SWITCH=VALUE", help="any switch of a config")
+
+
+class Here:
+    """What a run stands on: the device, the text, the ceilings, this process among others."""
+
+    def __init__(self, device: Device, data: Corpus, ceilings: Ceilings | None, ranks: Ranks) -> None:
+        self.device, self.data, self.ceilings, self.ranks = device, data, ceilings, ranks
+
+
+def here(data: str | None, device: str, ranks: Ranks, *, quiet: bool = False) -> Here:
+    """Find the device, its ceilings (measured once, by the first rank) and the text."""
+    if device == "cpu":
+        os.environ["ROOFLAB_DEVICE"] = "cpu"
+    from ..ceilings import measured_ceilings
+    from ..device import find_device
+    from .data import corpus
+
+    found, text = find_device(), corpus(data)
+    say = None if quiet else lambda what: print(f"Measuring once what this device can do: {what}", file=sys.stderr)
+    return Here(found, text, measured_ceilings(found, say=say) if ranks.first else None, ranks)
+
+
+def find_config(options: argparse.Namespace, device: Device) -> Config:
+    """The baseline that the options ask for, before any rung."""
+    config = preset(options.preset or ("gpt2-small" if device.is_accelerator else "tiny"))
+    changes: dict[str, Any] = {"seed": options.seed}
+    changes |= {name: value for name in ("steps", "target", "batch") if (value := getattr(options, name, None))}
+    return config.change(**changes)
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__,
+}  # fmt: skip
+
+
+def _settings(texts: list[str]) -> dict[str, Any]:
+    """SWITCH=VALUE as switches and values of their types."""
+    kinds = {each.name: str(each.type) for each in fields(Config)}
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        read = _READERS.get(kinds.get(name, ""), str)
+        try:
+            found[name] = read(value)
+        except (ValueError, KeyError):
+            wanted = {"bool": "True or False", "int": "a whole number"}.get(kinds[name], "a number")
+            raise ConfigError(f"expected --set {name}= and {wanted}; found {value!r}") from None
+    return found
+
+
+def speedrun(options: argparse.Namespace) -> int:
+    """Train as the options say, print what came of it, and leave a folder; returns the exit code."""
+    from .ladder import list_rungs, run_ladder
+    from .ranks import joined
+
+    if options.action == "ladder":
+        return run_ladder(options)
+    if options.action == "data":
+        return int(options.call(options))
+    if options.list:
+        print(list_rungs())
+        return 0
+    with joined("gloo" if options.device == "cpu" else "") as ranks:
+        return _resume(options, ranks) if options.resume else _run(options, ranks)
+
+
+def _run(options: argparse.Namespace, ranks: Ranks) -> int:
+    from .rungs import RUNGS, select
+    from .session import free, run_once, steps_in
+
+    place = here(options.data, options.device, ranks, quiet=options.json)
+    up_to = options.up_to or ("" if options.rung or options.only else RUNGS[-1].name)
+    chosen = select(find_config(options, place.device), rung=options.rung, up_to=up_to, only=options.only,
+                    without=options.without, device=place.device)  # fmt: skip
+    for name, reason in chosen.skipped.items():
+        _tell(options, ranks, f"The rung {name} is left out: {reason}.")
+    config = chosen.config.change(**_settings(options.set))
+    if options.minutes:
+        config = config.change(steps=steps_in(config, place.data, options.minutes, device=place.device, ranks=ranks))
+    out = _folder(options.out, ranks)
+    results = []
+    for number in range(options.seeds):
+        seeded = config.change(seed=config.seed + number)
+        folder = out / f"seed-{seeded.seed}" if options.seeds > 1 else out
+        with Teller(seeded, place, as_json=options.json) as teller:
+            results.append(run_once(
+                seeded, place.data, device=place.device, ranks=ranks, folder=_made(folder, ranks), say=teller,
+                save_every=options.save_every, ceilings=place.ceilings,
+            ))  # fmt: skip
+        _finish(options, folder, results[-1], place, seeded)
+        free()
+    if len(results) > 1:
+        bits = [result.bits_per_byte for result in results]
+        _tell(options, ranks, f"{len(bits)} seeds: {statistics.fmean(bits):.4f} bits per byte, standard deviation "
+                              f"{statistics.stdev(bits):.4f}; in {out}")  # fmt: skip
+    return 0
+
+
+def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
+    from .folder import RunFolder
+    from .session import run_once
+
+    kept = RunFolder(options.resume)
+    config = kept.config()
+    if kept.ended():
+        raise ConfigError(f"The run in {options.resume} has ended: there is nothing to go on with.")
+    place = here(kept.data_name(), options.device, ranks, quiet=options.json)
+    with Teller(config, place, as_json=options.json) as teller:
+        result = run_once(config, place.data, device=place.device, ranks=ranks, folder=options.resume, resume=True,
+                          say=teller, save_every=options.save_every, ceilings=place.ceilings)  # fmt: skip
+    _finish(options, options.resume, result, place, config)
+    return 0
+
+
+def _folder(given: Path | None, ranks: Ranks) -> Path:
+    """Where the run leaves its results: the folder that was given, or the next one of its own, the same for all."""
+    from ..book import find_root
+
+    if given is not None:
+        return given
+    parent = (find_root() or Path.cwd()) / ".rooflab" / "speedrun"
+    number = 1 + max((int(path.name[4:]) for path in parent.glob("run-*") if path.name[4:].isdigit()), default=0)
+    if ranks.world > 1:
+        import torch
+
+        where = "cuda" if torch.cuda.is_available() and torch.distributed.get_backend() == "nccl" else "cpu"
+        number = int(ranks.from_first(torch.tensor(number, device=where)))
+    return parent / f"run-{number:03d}"
+
+
+def _made(folder: Path, ranks: Ranks) -> Path:
+    if ranks.first:
+        output_folder(folder)
+    ranks.wait()
+    return folder
+
+
+def _tell(options: argparse.Namespace, ranks: Ranks, sentence: str) -> None:
+    if ranks.first:
+        print(sentence, file=sys.stderr if options.json else sys.stdout)
+
+
+def _finish(options: argparse.Namespace, folder: Path, result: Result, place: Here, config: Config) -> None:
+    from .folder import RunFolder
+    from .picture import save
+
+    if not place.ranks.first:
+        return
+    name = config.rungs[-1] if config.rungs else "baseline"
+    title = f"{config.preset} up to {name}: {result.bits_per_byte:.3f} bits per byte after {result.train_s:.3g} s"
+    save(folder, RunFolder(folder).lines(), title, target=config.target)
+    if options.json:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        print(json.dumps({"summary": summary, "folder": str(folder)}), flush=True)
+        return
+    print(render_text(["", ""], _outcome(result, place, config), width=terminal_width()))
+    print(f"Kept in {folder}.")
+
+
+def _outcome(result: Result, place: Here, config: Config) -> list[list[str]]:
+    """The outcome as rows of name and value."""
+    from ..roofline import Ceilings
+    from .session import beyond, ceiling_format, used
+
+    rows = [
+        ["validation loss", f"{result.bits_per_byte:.4f} bits per byte" + (", the target" if result.reached else "")],
+        ["training", f"{clock_time(result.train_s)}, {result.steps:,} steps, {result.tokens:,} tokens"],
+        ["before the first step", clock_time(result.start_s)],
+        ["a step", f"{format_si(result.step_s, 's')}, {format_si(result.tokens_per_s, 'tokens/s')}"],
+    ]
+    kinds = {"measured ceiling": place.ceilings}
+    kinds |= {"datasheet": Ceilings.of_chip(place.device.spec)} if place.device.spec else {}
+    for name, ceilings in kinds.items():
+        if ceilings is not None:
+            known = config.change(vocabulary=place.data.vocabulary)
+            mfu, hfu = used(known, result.tokens_per_s, ceilings, place.ranks.world)
+            fmt = ceiling_format(known, ceilings)
+            rows.append([f"of the {name}", f"MFU {mfu:.1%}, HFU {hfu:.1%} (products in {fmt})"])
+            rows += [["", told]] if name != "datasheet" and (told := beyond(max(mfu, hfu))) else []
+    return rows + ([["peak memory", format_si(result.peak_bytes, "B")]] if result.peak_bytes else [])
+
+
+class Teller:
+    """Says where a run is: a bar with loss, rate and time left, or the lines of the log as JSON."""
+
+    def __init__(self, config: Config, place: Here, *, as_json: bool) -> None:
+        self.total = config.all_steps(place.ranks.world)
+        self.bar = None if as_json or not place.ranks.first else Progress("speedrun", self.total, unit="step")
+        self.as_json = as_json
+
+    def __enter__(self) -> Teller:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close("done" if kind is None else "stopped")
+
+    def __call__(self, line: dict[str, Any]) -> None:
+        """Take a line of the log."""
+        if self.as_json:
+            print(json.dumps({key: value for key, value in line.items() if key != "losses"}), flush=True)
+        if self.bar is None or "loss" not in line:
+            return
+        left = clock_time((self.total - line["step"]) * line["step_s"])
+        mfu = f", MFU {line['mfu']:.0%}" if "mfu" in line else ""
+        rate = format_si(line["tokens_per_s"], "tokens/s", digits=3)
+        self.bar.name = f"loss {line['loss']:.3f}, {rate}{mfu}, {left} left"
+        self.bar.reach(line["step"])

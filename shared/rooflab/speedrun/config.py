@@ -1,0 +1,224 @@
+"""What is a run made of? One frozen `Config` holds every switch, so that two runs differ in what their configs say.
+
+>>> config = preset("gpt2-small")
+>>> config.rows, config.change(padded_vocabulary=True).rows
+(50257, 50304)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+__all__ = ["CHOICES", "PRESETS", "Config", "ConfigError", "from_dict", "preset"]
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "precision": ("fp32", "tf32", "bf16", "fp8"),
+    "attention": ("plain", "fused", "kernel", "window"),
+    "compile": ("no", "model", "blocks"),
+    "loss": ("plain", "chunks", "kernel"),
+    "loader": ("plain", "ahead"),
+    "position": ("learned", "rotary"),
+    "norm": ("layer", "rms"),
+    "activation": ("gelu", "squared relu"),
+    "optimizer": ("adamw", "muon"),
+    "schedule": ("cosine", "trapezoid"),
+}
+_ALIGNED = 64  # rows of the token table are padded to a multiple of it: whole tiles of the matrix units
+_WINDOW_STAGES = 4
+
+
+class ConfigError(ValueError):
+    """A switch has a value that cannot be; one sentence says which, and what was expected."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every switch of a run. Sizes are counts, learning rates per update, losses in bits per byte.
+
+    Attributes:
+        layers, width, heads, length, vocabulary: the shape L, d, H, T, V.
+        precision: of the products; parameters and their updates stay in fp32.
+        padded_vocabulary: whether the token table has a multiple of 64 rows.
+        attention: "plain" writes the scores to memory; "fused" does not; "kernel" is Rooflab's; "window" sees the last
+            `window` tokens, a number that grows over the run.
+        compile: nothing, the whole model as one graph, or one block (which compiles sooner).
+        loss: "plain" holds all logits; "chunks" some at a time; "kernel" is Rooflab's.
+        fused_optimizer, graph: one kernel for the update of all tensors; a step replayed as one CUDA graph.
+        loader: "plain" makes a batch when it is needed, "ahead" in a thread while the device computes.
+        position, norm, qk_norm, activation, zero_init, tied, value_skip, softcap: the architecture (softcap 0: none).
+        optimizer, lr, matrix_lr: AdamW's rate; Muon's, for the matrices of the blocks.
+        schedule, warmup, cooldown: shape of the learning rate; shares of the run that it rises and falls.
+        batch, batch_factor, accumulation: sequences a rank computes at once are batch x batch_factor; so many times
+            `accumulation` make a step. `lr_factor` multiplies both rates, as a larger batch may ask.
+        tokens, steps: length of the run; steps, where it is not 0, wins.
+        target: bits per byte of the validation set at which the run stops; 0: never.
+        eval_every, eval_tokens: steps between evaluations (0: only at the end), size of the validation set.
+        threads: of a processor; 0: as many as torch finds. Operations on a tiny shape are too short to be shared out.
+        deterministic: whether kernels whose sums have no fixed order are left out, so that a GPU repeats a run exactly.
+        rungs: the names of what was switched on.
+    """
+
+    layers: int = 12
+    width: int = 768
+    heads: int = 12
+    length: int = 1024
+    vocabulary: int = 50257
+    precision: str = "fp32"
+    padded_vocabulary: bool = False
+    attention: str = "plain"
+    compile: str = "no"
+    loss: str = "plain"
+    fused_optimizer: bool = False
+    loader: str = "plain"
+    graph: bool = False
+    position: str = "learned"
+    norm: str = "layer"
+    qk_norm: bool = False
+    activation: str = "gelu"
+    zero_init: bool = False
+    tied: bool = True
+    value_skip: bool = False
+    softcap: float = 0.0
+    optimizer: str = "adamw"
+    lr: float = 6e-4
+    matrix_lr: float = 0.02
+    beta1: float = 0.9
+    beta2: float = 0.95
+    momentum: float = 0.95
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    schedule: str = "cosine"
+    warmup: float = 0.05
+    cooldown: float = 0.5
+    batch: int = 16
+    batch_factor: int = 1
+    lr_factor: float = 1.0
+    accumulation: int = 1
+    tokens: int = 57_000_000
+    steps: int = 0
+    target: float = 0.0
+    eval_every: int = 100
+    eval_tokens: int = 1_048_576
+    log_every: int = 10
+    seed: int = 0
+    threads: int = 0
+    deterministic: bool = False
+    preset: str = "gpt2-small"
+    rungs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _validate(self)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the token table: the vocabulary, or a little more."""
+        return -(-self.vocabulary // _ALIGNED) * _ALIGNED if self.padded_vocabulary else self.vocabulary
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that a rank computes at once."""
+        return self.batch * self.batch_factor
+
+    def tokens_per_step(self, world: int = 1) -> int:
+        """Tokens of one update, of all ranks together."""
+        return self.sequences * self.accumulation * self.length * world
+
+    def all_steps(self, world: int = 1) -> int:
+        """Updates of the whole run."""
+        return self.steps or max(1, self.tokens // self.tokens_per_step(world))
+
+    def window_at(self, progress: float) -> int:
+        """Tokens that attention looks back, at this share of the run: a quarter more of T in each of four stages."""
+        if self.attention != "window":
+            return self.length
+        stage = min(int(progress * _WINDOW_STAGES), _WINDOW_STAGES - 1) + 1
+        return max(1, self.length * stage // _WINDOW_STAGES)
+
+    def windows(self) -> tuple[int, ...]:
+        """All windows that a run goes through."""
+        return tuple(dict.fromkeys(self.window_at(stage / _WINDOW_STAGES) for stage in range(_WINDOW_STAGES)))
+
+    def change(self, **switches: Any) -> Config:
+        """The same run with some switches set otherwise.
+
+        Raises:
+            ConfigError: there is no such switch, or it cannot have that value.
+        """
+        known = {each.name for each in fields(self)}
+        for name in switches:
+            if name not in known:
+                raise ConfigError(f"expected a switch of a run ({', '.join(sorted(known))}); found {name!r}")
+        return replace(self, **switches)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold."""
+        return asdict(self) | {"rungs": list(self.rungs)}
+
+
+def from_dict(values: Mapping[str, Any]) -> Config:
+    """The run that `Config.to_dict` described.
+
+    Raises:
+        ConfigError: a value is missing, unknown or cannot be.
+    """
+    known = {each.name for each in fields(Config)}
+    if wrong := sorted(known.symmetric_difference(values)):
+        raise ConfigError(f"expected a config of this version of Rooflab; {', '.join(wrong)} is missing or unknown")
+    return Config(**(dict(values) | {"rungs": tuple(values["rungs"])}))
+
+
+_COUNTS = ("layers", "width", "heads", "length", "vocabulary", "batch", "batch_factor", "accumulation", "tokens",
+           "eval_tokens", "log_every")  # fmt: skip
+
+
+def _validate(config: Config) -> None:
+    for field in fields(config):
+        value, kind = getattr(config, field.name), str(field.type)
+        if kind == "bool" and not isinstance(value, bool):
+            raise ConfigError(f"expected {field.name} to be True or False; found {value!r}")
+        if kind == "int" and (isinstance(value, bool) or not isinstance(value, int)):
+            raise ConfigError(f"expected {field.name} to be a whole number; found {value!r}")
+        if kind in ("int", "float") and not (isinstance(value, int | float) and 0 <= value < math.inf):
+            raise ConfigError(f"expected {field.name} to be a number of zero or more; found {value!r}")
+        if field.name in CHOICES and value not in CHOICES[field.name]:
+            raise ConfigError(f"expected {field.name}, one of {', '.join(CHOICES[field.name])}; found {value!r}")
+    for name in _COUNTS:
+        if getattr(config, name) < 1:
+            raise ConfigError(f"expected {name} to be 1 or more; found {getattr(config, name)}")
+    if config.width % config.heads or config.width // config.heads % 2:
+        raise ConfigError(
+            f"expected the width to be an even multiple of the heads; found {config.width} and {config.heads}"
+        )
+    if config.warmup + config.cooldown > 1:
+        raise ConfigError(f"expected warmup and cooldown to share the run; found {config.warmup} and {config.cooldown}")
+    if config.zero_init and config.tied:
+        raise ConfigError("expected tied=False with zero_init: a head that starts at zero cannot be the token table")
+    if config.softcap and config.loss == "kernel":
+        raise ConfigError("expected loss 'chunks' with a softcap, for which the kernel has no form; found 'kernel'")
+    if config.precision == "fp8" and (config.width % 16 or config.sequences * config.length % 16):
+        raise ConfigError("expected a width and a batch of multiples of 16 for fp8, which the matrix units ask for")
+
+
+PRESETS: dict[str, Config] = {
+    # Radford et al. 2019: the smallest GPT-2, without biases as nanoGPT trains it; one pass of `code`.
+    "gpt2-small": Config(),
+    # As much of a language model as two cores train in a few seconds.
+    "tiny": Config(
+        layers=2, width=64, heads=2, length=64, vocabulary=257, lr=3e-3, batch=8, tokens=100_000, eval_every=0,
+        eval_tokens=16_384, threads=1, preset="tiny",
+    ),
+}  # fmt: skip
+
+
+def preset(name: str) -> Config:
+    """The baseline of this name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in PRESETS:
+        raise ConfigError(f"expected a preset, one of {', '.join(PRESETS)}; found {name!r}")
+    return PRESETS[name]

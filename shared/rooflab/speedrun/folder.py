@@ -1,0 +1,122 @@
+"""What does a run leave? One folder with its config, its log and its outcome, which can be compared with another.
+
+>>> import tempfile
+>>> run = RunFolder(Path(tempfile.mkdtemp()))
+>>> run.log({"step": 1, "loss": 5.5}); [line["loss"] for line in run.lines()]
+[5.5]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..device import Device
+from ..logbook import now
+from ..records import code_commit
+from ..state import atomic_write
+from .config import Config, ConfigError, from_dict
+from .data import Corpus
+from .pace import Result
+
+__all__ = ["RunFolder", "version"]
+
+
+def version(device: Device, data: Corpus, world: int) -> dict[str, Any]:
+    """Which code ran, on what device, with which libraries and data."""
+    from .. import __version__
+
+    return {
+        "rooflab": __version__, "commit": code_commit(), "date": now(),
+        "device": {"name": device.name, "kind": device.kind, "chip": device.spec.id if device.spec else "",
+                   "memory_bytes": device.memory_bytes},
+        "ranks": world, "versions": dict(device.versions),
+        "data": {"name": data.name, "digest": data.digest, "train_tokens": len(data.train),
+                 "valid_tokens": len(data.valid), "valid_bytes": data.valid_bytes, "source": data.source},
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`config.json`, `version.json`, `log.jsonl` and, at the end, `summary.json` and a figure.
+
+    Attributes:
+        path: the folder, which exists.
+    """
+
+    path: Path
+
+    def begin(self, config: Config, told: dict[str, Any]) -> None:
+        """Write what is known before the first step.
+
+        Raises:
+            ConfigError: another run is in the folder.
+            OSError: it cannot be written.
+        """
+        if (self.path / "config.json").exists():
+            raise ConfigError(
+                f"There is a run in {self.path}: go on with it (--resume {self.path}), or give another --out."
+            )
+        self._write("version.json", told)
+        atomic_write(self.path / "log.jsonl", "")
+        self._write("config.json", config.to_dict())
+
+    def config(self) -> Config:
+        """The config of the run that is in the folder.
+
+        Raises:
+            ConfigError: there is none, or of another version.
+        """
+        path = self.path / "config.json"
+        if not path.is_file():
+            raise ConfigError(f"There is no run in {self.path}: expected a folder that `rooflab speedrun` made.")
+        try:
+            return from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ConfigError(f"{path} cannot be used: {error}") from error
+
+    def data_name(self) -> str:
+        """The name of the corpus that the run was begun on."""
+        return str(json.loads((self.path / "version.json").read_text(encoding="utf-8"))["data"]["name"])
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Append one line to the log; numbers that are none are kept as null, which JSON has a word for."""
+        with (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(_plain(line)) + "\n")
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The log; a last line that a crash cut short is left out."""
+        found = []
+        for line in (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
+        return found
+
+    def rewind(self, step: int) -> None:
+        """Drop what was logged after a step: the run goes on from there."""
+        kept = [line for line in self.lines() if line["step"] <= step]
+        atomic_write(self.path / "log.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+
+    def end(self, result: Result, more: dict[str, Any]) -> None:
+        """Write the outcome."""
+        self._write("summary.json", asdict(result) | more)
+
+    def ended(self) -> bool:
+        """Whether the run has come to its end."""
+        return (self.path / "summary.json").is_file()
+
+    def _write(self, name: str, values: dict[str, Any]) -> None:
+        atomic_write(self.path / name, json.dumps(_plain(values), indent=1, sort_keys=True) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,217 @@
+"""How long should a step take, how much memory, and how well is a device used? Derived from costs and ceilings.
+
+>>> from rooflab.speedrun.config import preset
+>>> ceilings = Ceilings(bytes_per_s=1e12, flops_per_s={"fp32": 1e13, "bf16": 1e14}, launch_s=1e-5)
+>>> plain = preset("gpt2-small")
+>>> forecast(plain, ceilings).step_s > 3 * forecast(plain.change(precision="bf16"), ceilings).step_s
+True
+>>> round(flops_per_token(plain) / 1e6, 1)
+854.4
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from ..costs import Transformer, Work, elementwise, optimizer_step, state_bytes, transformer_parts
+from ..costs import flops_per_token as _flops_per_token
+from ..roofline import Ceilings, sequence_regime, sequence_time_s
+from ..units import bytes_of, format_si
+from .config import Config
+
+__all__ = ["Forecast", "advice", "flops_per_token", "forecast", "hardware_flops_per_token", "shape_of", "step_parts",
+           "utilization"]  # fmt: skip
+
+_PRODUCTS = ("qkv", "projection", "mlp up", "mlp down", "head")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a step of one rank should take.
+
+    Attributes:
+        step_s: seconds.
+        memory_bytes: parameters, gradients, states and what the backward pass needs.
+        flops, bytes, launches: of a step.
+        regime: "compute", "bandwidth" or "overhead", where most of the time goes.
+        parts: the work by kind.
+    """
+
+    step_s: float
+    memory_bytes: float
+    flops: float
+    bytes: float
+    launches: int
+    regime: str
+    parts: Mapping[str, Work]
+
+
+def shape_of(config: Config, *, padded: bool = True) -> Transformer:
+    """The transformer whose costs a run has; with `padded` the rows of padding are words."""
+    return Transformer(
+        config.layers, config.width, config.heads, config.rows if padded else config.vocabulary, config.length,
+        biases=False, norm=config.norm, positions=config.position, tied=config.tied,
+    )  # fmt: skip
+
+
+def flops_per_token(config: Config) -> float:
+    """FLOPs of a token that count for MFU: 6 N + 12 L T d, attention without the discount for its mask, no padding.
+
+    Source: Chowdhery et al. 2022 (PaLM), appendix B.
+    """
+    return _flops_per_token(shape_of(config, padded=False), config.length, causal=False)
+
+
+def hardware_flops_per_token(config: Config) -> float:
+    """FLOPs of the products that the device computes for a token, for HFU: with padding, without skipped blocks."""
+    products = [work.flops for name, work in step_parts(config).items() if name.split(" backward")[0]
+                in (*_PRODUCTS, "attention", "newton-schulz")]  # fmt: skip
+    return sum(products) / (config.sequences * config.accumulation * config.length)
+
+
+def utilization(config: Config, tokens_per_s: float, flops_per_s: float, *, world: int = 1) -> tuple[float, float]:
+    """MFU and HFU: FLOPs of the model, and of the hardware, as a share of a rate of one device."""
+    rate = flops_per_s * world
+    return tokens_per_s * flops_per_token(config) / rate, tokens_per_s * hardware_flops_per_token(config) / rate
+
+
+def forecast(config: Config, ceilings: Ceilings, *, world: int = 1) -> Forecast:
+    """Time and memory of a step under ceilings, the sum of its kernels; communication between ranks is not in it.
+
+    Raises:
+        MissingFormat: the ceilings lack the rate of the config's format.
+    """
+    parts = step_parts(config, world)
+    if "bf16" not in ceilings.flops_per_s:  # where Muon iterates in fp32
+        parts = {name: replace(work, dtype="fp32") if work.dtype == "bf16" and config.precision == "fp32" else work
+                 for name, work in parts.items()}  # fmt: skip
+    works = list(parts.values())
+    if config.graph:
+        works = [replace(work, launches=0) for work in works[:-1]] + [replace(works[-1], launches=1)]
+    return Forecast(
+        sequence_time_s(works, ceilings), memory_bytes(config), sum(work.flops for work in works),
+        sum(work.bytes for work in works), sum(work.launches for work in works), sequence_regime(works, ceilings),
+        parts,
+    )  # fmt: skip
+
+
+def step_parts(config: Config, world: int = 1) -> dict[str, Work]:
+    """The work of a step by kind of kernel: `costs.transformer_parts`, and what the switches make of it."""
+    shape, n = shape_of(config), config.sequences * config.length
+    fmt = {"fp8": "bf16"}.get(config.precision, config.precision)
+    s = bytes_of(fmt)
+    parts = transformer_parts(shape, config.sequences, config.length, fmt, training=True,
+                              fused_attention=config.attention != "plain")  # fmt: skip
+    parts = {name: work for name, work in parts.items() if name != "update"}
+    if config.attention == "window":
+        share = fmean(_pairs(config.length, window) / _pairs(config.length, config.length)
+                      for window in (config.window_at(i / 4) for i in range(4)))  # fmt: skip
+        for name in ("attention", "attention backward"):
+            parts[name] = replace(parts[name], flops=parts[name].flops * share)
+    if config.compile != "no":  # a sum is part of the norm that follows it: its result is not read again
+        for name in ("residual", "residual backward"):
+            parts[name] = replace(parts[name], bytes_read=s * n * config.width * 2 * config.layers, bytes_written=0,
+                                  launches=0)  # fmt: skip
+    parts["loss"] = _loss(config, n * config.rows, s)
+    if config.precision == "fp8":
+        parts |= _in_fp8(parts, n, config)
+    if fmt == "bf16":  # weights are rounded before their products, and gradients widened after them
+        weights = shape.multiplied_weights
+        parts["casts"] = Work(0, (4 + 2) * weights, (2 + 4) * weights, 2 * 4 * config.layers, fmt, "casts")
+    parts = {name: work * config.accumulation for name, work in parts.items()}
+    return parts | _update(config, shape, world)
+
+
+def _pairs(length: int, window: int) -> int:
+    return window * (window + 1) // 2 + (length - window) * window
+
+
+def _loss(config: Config, logits: int, s: float) -> Work:
+    """Cross-entropy of so many logits, with its gradient.
+
+    One operation after the other: widen (bf16 only), log-softmax, the targets' gradient, the softmax's, narrow: 24
+    bytes a logit in fp32, 36 in bf16. Compiled or in chunks: read for the sum, read for the gradient, which is written.
+    """
+    if config.loss == "plain" and config.compile == "no":
+        moved = 24 if s == 4 else 36
+        return Work(6 * logits, logits * moved / 2, logits * moved / 2, 5 if s == 4 else 7, "fp32", "loss")
+    return Work(6 * logits, 2 * s * logits, s * logits, 3, "fp32", "loss")
+
+
+def _in_fp8(parts: Mapping[str, Work], n: int, config: Config) -> dict[str, Work]:
+    """Products at the rate of fp8; operands are read for their maximum, read again and written in 8 bits, twice."""
+    found = {}
+    for name in (f"{product}{back}" for product in _PRODUCTS for back in ("", " backward")):
+        chunked_head = name == "head backward" and config.loss == "chunks"
+        found[name] = parts[name] if chunked_head else replace(parts[name], dtype="fp8")
+    width = (3 + 1 + 1 + 4 + 1 + 4 + 1 + 1) * config.width * config.layers  # inputs, and gradients of outputs
+    found["scales"] = elementwise(n * width, reads=2, writes=1, dtype="bf16")
+    return found
+
+
+def _update(config: Config, shape: Transformer, world: int) -> dict[str, Work]:
+    """Gradients to zero, their accumulation, the clipping, and the optimizers."""
+    params, blocks = shape.parameters, config.layers * shape.block_weights
+    sweeps = 4 + 2 if config.compile == "no" else 2 + 1  # of norm and scaling: read, write
+    clip = elementwise(params, reads=sweeps - 2, writes=2) if config.compile == "no" else elementwise(params, reads=2)
+    parts = {"gradients": elementwise(params, reads=2, writes=2), "clip": clip}
+    tensors = config.layers * 6 + 2
+    if config.optimizer == "adamw":
+        return parts | {"update": optimizer_step(params, fused=config.fused_optimizer, tensors=tensors)}
+    rest = optimizer_step(params - blocks, fused=config.fused_optimizer, tensors=4)
+    square, d = 4 * config.layers * config.width**2, config.width  # queries, keys, values, projections
+    muon = [optimizer_step(square, kind="muon", shape=(d, d)),
+            optimizer_step(blocks - square, kind="muon", shape=(4 * d, d))]  # fmt: skip
+    shared = [replace(work, flops=work.flops / world, dtype="bf16") for work in muon]
+    return parts | {"update": rest, "newton-schulz": sum(shared, start=Work(launches=0, dtype="bf16"))}
+
+
+def memory_bytes(config: Config) -> float:
+    """Parameters, gradients and moments in fp32, and what the backward pass needs.
+
+    A block keeps of each token, eager: what its norms and products read, queries, keys and values, both sides of the
+    activation, 16 d (Korthikanti et al. 2022 count 17, with dropout), and the probabilities H T where attention writes
+    them. A compiler keeps 10 d and computes the rest again.
+    """
+    shape, n = shape_of(config), config.sequences * config.length
+    s = 4 if config.precision in ("fp32", "tf32") else 2
+    blocks = config.layers * shape.block_weights if config.optimizer == "muon" else 0
+    fixed = 8 * shape.parameters + state_bytes(shape.parameters - blocks) + 4 * blocks
+    fixed += 2 * shape.multiplied_weights if s == 2 else 0
+    token = (10 if config.compile != "no" else 16) * config.width
+    token += config.heads * config.length if config.attention == "plain" else 0
+    return fixed + n * config.layers * token * s + _loss_bytes(config, n, s)
+
+
+def _loss_bytes(config: Config, n: int, s: int) -> float:
+    if config.loss == "kernel":
+        return 3 * 100 * 2**20  # see rooflab.kernels.loss.chunks
+    if config.loss == "chunks":
+        return (
+            min(n, 8192) * config.rows * (2 * s if config.compile != "no" else 12 + s) + 4 * config.rows * config.width
+        )
+    return n * config.rows * (2 * s if config.compile != "no" else 12 + (s if s == 2 else 0))
+
+
+def advice(config: Config, free_bytes: float) -> str:
+    """What to lower, and by how much, so that a step fits into memory; one sentence."""
+    needed = memory_bytes(config)
+    told = f"The forecast for {config.sequences} sequences of {config.length} is {format_si(needed, 'B')}; "
+    there = f"the device has {format_si(free_bytes, 'B')}"
+    for batch in range(config.sequences - 1, 0, -1):
+        if config.sequences % batch == 0:
+            smaller = config.change(batch=batch, batch_factor=1)
+            # What did not fit although it should have: leave as much room as it lacked.
+            if memory_bytes(smaller) < min(free_bytes, needed) * 0.8:
+                times = config.sequences * config.accumulation // batch
+                return (
+                    f"{told}{there}. Lower the batch from {config.sequences} to {batch} "
+                    f"({format_si(memory_bytes(smaller), 'B')}), with accumulation {times} for the same step: "
+                    f"--batch {batch} --set batch_factor=1 --set accumulation={times}."
+                )
+    fixed = memory_bytes(config.change(batch=1, batch_factor=1))
+    least = "" if math.isclose(fixed, needed) else f" (one sequence alone: {format_si(fixed, 'B')})"
+    return f"{told}{there}{least}. Lower the length, the width or the layers."

@@ -1,0 +1,219 @@
+"""What does the transformer compute? One GPT in which every switch of `Config` can be seen.
+
+Legend: B sequences, T tokens, d width, H heads, D = d / H, V rows of the token table.
+
+>>> from rooflab.speedrun.config import preset
+>>> model = GPT(preset("tiny"))
+>>> zeros = torch.zeros(1, 4, dtype=torch.int64)
+>>> 5.0 < model(zeros, zeros + 1).item() < 6.0  # about ln 257
+True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .attention import attend, rotary_table, rotate
+from .config import Config
+from .fp8 import fp8_linear, fp8_product
+
+__all__ = ["GPT", "Block", "chunked_loss"]
+
+_STD = 0.02  # of initial weights, as in GPT-2
+_CHUNK = 8192  # tokens whose logits are in memory at a time
+
+
+class Linear(nn.Module):
+    """y = x W^T, without bias, in the format of x; the weight is kept in fp32."""
+
+    def __init__(self, inputs: int, outputs: int, config: Config, *, into_residual: bool = False) -> None:
+        super().__init__()
+        std = _STD / (2 * config.layers) ** 0.5 if into_residual else _STD  # Radford et al. 2019, section 2.3
+        zero = into_residual and config.zero_init
+        self.weight = nn.Parameter(torch.zeros(outputs, inputs) if zero else torch.randn(outputs, inputs) * std)
+        self.fp8 = config.precision == "fp8"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., inputs] -> [..., outputs]."""
+        return fp8_linear(x, self.weight) if self.fp8 else F.linear(x, self.weight.to(x.dtype))
+
+
+class Norm(nn.Module):
+    """Layer norm with a gain, or RMS norm without one; statistics are in fp32 whatever the format of x."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(config.width)) if config.norm == "layer" else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., d] -> [..., d]."""
+        if self.gain is None:
+            return rms(x)
+        return F.layer_norm(x, x.shape[-1:], self.gain.to(x.dtype))
+
+
+def rms(x: torch.Tensor) -> torch.Tensor:
+    """Divide each row by its root mean square."""
+    x32 = x.float()
+    return (x32 * torch.rsqrt(x32.square().mean(dim=-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+class Block(nn.Module):
+    """Attention and an MLP, each behind a norm and added to what came in."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config, d = config, config.width
+        self.norm1, self.norm2 = Norm(config), Norm(config)
+        self.qkv = Linear(d, 3 * d, config)
+        self.projection = Linear(d, d, config, into_residual=True)
+        self.up = Linear(d, 4 * d, config)
+        self.down = Linear(4 * d, d, config, into_residual=True)
+        self.value_mix = nn.Parameter(torch.tensor([1.0, 0.0])) if config.value_skip else None
+
+    def forward(
+        self, x: torch.Tensor, values: torch.Tensor | None, angles: tuple[torch.Tensor, torch.Tensor] | None,
+        mask: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        """[B, T, d] -> [B, T, d], and the values [B, H, T, D]; `values` are those of the first block."""
+        mixed, v = self.mix(self.norm1(x), values, angles, mask)
+        x = x + mixed
+        hidden = self.up(self.norm2(x))  # [B, T, 4 d]
+        hidden = F.gelu(hidden) if self.config.activation == "gelu" else F.relu(hidden).square()
+        return x + self.down(hidden), v
+
+    def mix(
+        self, x: torch.Tensor, values: torch.Tensor | None, angles: tuple[torch.Tensor, torch.Tensor] | None,
+        mask: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        """Attention, [B, T, d] -> [B, T, d]."""
+        batch, length, d = x.shape
+        heads = self.qkv(x).view(batch, length, 3, self.config.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = heads.unbind(0)  # [B, H, T, D] each
+        if self.value_mix is not None:
+            own, first = self.value_mix.to(x.dtype)
+            v = own * v + first * (v if values is None else values)
+        if self.config.qk_norm:
+            q, k = rms(q), rms(k)
+        if angles is not None:
+            q, k = rotate(q, *angles), rotate(k, *angles)
+        mixed = attend(q, k, v, self.config.attention, mask)
+        return self.projection(mixed.transpose(1, 2).reshape(batch, length, d)), v
+
+
+class GPT(nn.Module):
+    """A decoder-only transformer; called with tokens and their successors it returns the mean loss in nats."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config, d, length = config, config.width, config.length
+        self.format = torch.bfloat16 if config.precision in ("bf16", "fp8") else torch.float32
+        self.table = nn.Parameter(torch.randn(config.rows, d) * _STD)  # [V, d]
+        self.positions = nn.Parameter(torch.randn(length, d) * _STD) if config.position == "learned" else None
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = Norm(config)
+        make = torch.zeros if config.zero_init else torch.randn
+        self.untied = None if config.tied else nn.Parameter(make(config.rows, d) * _STD)
+        self.skips = nn.Parameter(torch.zeros(config.layers // 2)) if config.value_skip else None
+        if config.position == "rotary":
+            for name, value in zip(("cosine", "sine"), rotary_table(length, d // config.heads), strict=True):
+                self.register_buffer(name, value, persistent=False)
+
+    @property
+    def head(self) -> torch.Tensor:
+        """The last layer's weight, [V, d]: the token table, or one of its own."""
+        return self.table if self.untied is None else self.untied
+
+    def hidden(self, tokens: torch.Tensor, mask: Any = None) -> torch.Tensor:
+        """Tokens [B, T] -> what the last layer reads, [B, T, d]."""
+        length = tokens.shape[1]
+        x = F.embedding(tokens, self.table)
+        if self.positions is not None:
+            x = x + self.positions[:length]
+        x = x.to(self.format)
+        if self.config.norm == "rms":
+            x = rms(x)
+        angles = (self.cosine[:length], self.sine[:length]) if self.config.position == "rotary" else None
+        outputs: list[torch.Tensor] = []
+        values = None
+        for number, block in enumerate(self.blocks):
+            mirrored = self.config.layers - 1 - number
+            if self.skips is not None and mirrored < number:
+                x = x + self.skips[mirrored].to(x.dtype) * outputs[mirrored]
+            x, own = block(x, values, angles, mask)
+            values = own if values is None and self.config.value_skip else values
+            outputs.append(x)
+        return self.norm(x)
+
+    def logits(self, tokens: torch.Tensor, mask: Any = None) -> torch.Tensor:
+        """Tokens [B, T] -> logits of the next ones, [B, T, vocabulary] in fp32; rows of padding are cut off."""
+        z = capped(F.linear(self.hidden(tokens, mask), self.head.to(self.format)),
+                   self.config.softcap)  # fmt: skip
+        return z[..., : self.config.vocabulary].float()
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor, mask: Any = None) -> torch.Tensor:
+        """Mean over all tokens of -ln p(target), a number in fp32. Padding counts as words that never come."""
+        x = self.hidden(tokens, mask).view(-1, self.config.width)
+        targets = targets.reshape(-1)
+        if self.config.loss == "kernel":
+            from ..kernels import linear_cross_entropy
+
+            return linear_cross_entropy(x, self.head.to(x.dtype), targets)
+        if self.config.loss == "chunks":
+            return chunked_loss(x, self.head, targets, self.config.softcap, self.config.precision == "fp8")
+        z = fp8_linear(x, self.head) if self.config.precision == "fp8" else F.linear(x, self.head.to(x.dtype))
+        return F.cross_entropy(capped(z, self.config.softcap).float(), targets)
+
+
+def capped(z: torch.Tensor, cap: float) -> torch.Tensor:
+    """Logits pressed into -cap to cap, c tanh(z / c) in fp32; as they are where the cap is 0."""
+    return cap * torch.tanh(z.float() / cap) if cap else z
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """Last layer, cap and cross-entropy; both gradients are made while a chunk's logits are there."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float, fp8: bool, train: bool
+    ) -> torch.Tensor:
+        weight, tokens = head.to(x.dtype), targets.numel()
+        by_weight = fp8_product(weight) if fp8 else lambda rows: rows @ weight.t()
+        total, parts = torch.zeros((), device=x.device), []
+        dw = torch.zeros_like(head, dtype=torch.float32)
+        for rows, target in zip(x.split(_CHUNK), targets.split(_CHUNK), strict=True):
+            z = capped(by_weight(rows), cap).float()  # [chunk, V]
+            log_sum = z.logsumexp(dim=-1, keepdim=True)
+            total = total + (log_sum - z.gather(1, target[:, None])).sum()
+            if train:
+                words = torch.arange(z.shape[1], device=z.device)
+                dz = ((z - log_sum).exp() - (words == target[:, None]).float()) / tokens
+                if cap:  # d/du of c tanh(u / c) is 1 - tanh^2
+                    dz = dz * (1 - (z / cap).square())
+                dz = dz.to(x.dtype)
+                parts.append(dz @ weight)
+                dw = dw + (dz.t() @ rows).float()
+        if train:
+            ctx.save_for_backward(torch.cat(parts), dw)
+        return total / tokens
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        dx, dw = ctx.saved_tensors
+        return (dx * grads[0]).to(dx.dtype), dw * grads[0], None, None, None, None
+
+
+def chunked_loss(
+    x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float = 0.0, fp8: bool = False
+) -> torch.Tensor:
+    """The loss of x [N, d] under the last layer [V, d], with at most 8,192 tokens' logits in memory.
+
+    With `fp8` the logits are made in 8 bits; the gradients, whose errors the chunks would add up, in the format of x.
+
+    Sources: Hsu et al. 2024 (Liger), Wijmans et al. 2024.
+    """
+    return _ChunkedLoss.apply(x, head, targets, cap, fp8, torch.is_grad_enabled())

@@ -1,0 +1,61 @@
+"""What does a run look like? Loss over time, drawn from the log that it leaves.
+
+>>> points([{"step": 1, "time_s": 2.0, "loss": 5.0}, {"step": 1, "time_s": 2.0, "bits_per_byte": 3.0}], "loss")
+([2.0], [5.0])
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["draw", "points", "save"]
+
+
+def points(lines: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
+    """Seconds of training and the values of that key, of the lines that have it."""
+    found = [(line["time_s"], line[key]) for line in lines if line.get(key) is not None]
+    return [time_s for time_s, _ in found], [value for _, value in found]
+
+
+def draw(lines: Sequence[Mapping[str, Any]], title: str, *, target: float = 0.0) -> Any:
+    """A figure of the training loss, in nats a token, and the validation loss, in bits a byte, over training time."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from ..plots.style import BOUND, house_style, series_style, set_axis
+
+    with matplotlib.rc_context(house_style):
+        fig = Figure(figsize=(7.2, 3.4), layout="constrained")
+        left, right = fig.subplots(1, 2)
+        for ax, key, label, number in (
+            (left, "loss", "training loss (nats per token)", 0),
+            (right, "bits_per_byte", "validation loss (bits per byte)", 1),
+        ):
+            times, values = points(lines, key)
+            ax.plot(times, values, markersize=4, **series_style(number))
+            ax.set_ylabel(label)
+            set_axis(ax.xaxis, label="training time", unit="s", log=False)
+        if target:
+            right.axhline(target, linestyle="--", label="target", **dict[str, Any](BOUND))
+            right.legend()
+        fig.suptitle(title, x=0.01, ha="left", wrap=True)
+    return fig
+
+
+def save(folder: Path, lines: Sequence[Mapping[str, Any]], title: str, *, target: float = 0.0) -> None:
+    """Write `figure.svg` and `figure.png` into a run's folder."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    from ..plots.style import png
+
+    fig = draw(lines, title, target=target)
+    (folder / "figure.png").write_bytes(png(fig))
+    buffer = io.StringIO()
+    FigureCanvasSVG(fig)
+    with matplotlib.rc_context({"svg.hashsalt": "rooflab"}):
+        fig.savefig(buffer, format="svg", metadata={"Date": None})
+    (folder / "figure.svg").write_text(buffer.getvalue(), encoding="utf-8")

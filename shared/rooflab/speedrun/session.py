@@ -1,0 +1,132 @@
+"""One run from config to folder: what a command, a notebook and the ladder do alike.
+
+>>> from rooflab.speedrun.config import preset
+>>> from rooflab.speedrun.data import corpus
+>>> run_once(preset("tiny").change(tokens=1024), corpus("stdlib")).steps
+2
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..device import Device, find_device
+from ..roofline import Ceilings
+from ..shortage import OutOfMemory, is_shortage
+from . import checkpoint, forecast
+from .config import Config
+from .data import Corpus
+from .folder import RunFolder, version
+from .pace import Result
+from .ranks import Ranks
+
+__all__ = ["beyond", "ceiling_format", "free", "run_once", "steps_in", "used"]
+
+
+def run_once(
+    config: Config, data: Corpus, *, device: Device | None = None, ranks: Ranks | None = None,
+    folder: Path | None = None, resume: bool = False, save_every: int = 0,
+    say: Callable[[dict[str, Any]], None] | None = None, ceilings: Ceilings | None = None,
+) -> Result:  # fmt: skip
+    """Train, and leave what there is to know in a folder.
+
+    Args:
+        config: the run.
+        data: what to train on.
+        device, ranks: where; default: the device that is there, this process alone.
+        folder: exists; None: nothing is left.
+        resume: go on from the folder's checkpoint.
+        save_every: steps between checkpoints; 0: once a minute.
+        say: is told of each line of the log, on the first rank.
+        ceilings: to which MFU is; None: it is left out.
+
+    Raises:
+        OutOfMemory: with what to lower, and by how much.
+        ConfigError, DataError, CheckpointError, Stopped: as `Trainer` says.
+    """
+    from .train import Trainer
+
+    device, ranks = device or find_device(), ranks or Ranks()
+    run = RunFolder(folder) if folder is not None and ranks.first else None
+
+    def tell(line: dict[str, Any]) -> None:
+        if ceilings is not None and "tokens_per_s" in line:
+            line = line | {"mfu": used(trainer.config, line["tokens_per_s"], ceilings, ranks.world)[0]}
+        if run:
+            run.log(line)
+        if say and ranks.first:
+            say(line)
+
+    # A run that ended before its first checkpoint begins again.
+    kept = resume and folder is not None and (folder / checkpoint.NAME).is_file()
+    try:
+        trainer = Trainer(config, data, device=device, ranks=ranks, folder=folder, save_every=save_every,
+                          resume=kept, say=tell)  # fmt: skip
+        if run and resume:
+            run.rewind(trainer.first_step)
+        elif run:
+            run.begin(trainer.config, version(device, data, ranks.world))
+        result = trainer.run()
+    except Exception as error:
+        if not is_shortage(error):
+            raise
+        sized = config.change(vocabulary=data.vocabulary)
+        raise OutOfMemory(f"The memory is not enough. {forecast.advice(sized, device.memory_bytes)}") from error
+    if run:
+        run.end(result, {"mfu_hfu": used(trainer.config, result.tokens_per_s, ceilings, ranks.world)}
+                if ceilings else {})  # fmt: skip
+        checkpoint.remove(run.path)
+    return result
+
+
+def ceiling_format(config: Config, ceilings: Ceilings) -> str:
+    """The format to whose rate MFU is: that of the products, bf16 where some of them are in fp8."""
+    fmt = {"fp8": "bf16"}.get(config.precision, config.precision)
+    return fmt if fmt in ceilings.flops_per_s else "fp32"
+
+
+def used(config: Config, tokens_per_s: float, ceilings: Ceilings, world: int = 1) -> tuple[float, float]:
+    """MFU and HFU against these ceilings."""
+    return forecast.utilization(config, tokens_per_s, ceilings.rate(ceiling_format(config, ceilings)), world=world)
+
+
+def beyond(share: float) -> str:
+    """Return what to say of a share of the measured ceiling above 1: no device does that, so the ceiling is too low.
+
+    >>> beyond(0.9), beyond(1.04)[:14]
+    ('', 'More than 100 ')
+    """
+    if share <= 1:
+        return ""
+    return (
+        "More than 100 % of the measured ceiling: it was measured while others kept the machine busy, or at other "
+        "sizes. Measure it again: rooflab device --remeasure."
+    )
+
+
+def steps_in(config: Config, data: Corpus, minutes: float, *, device: Device, ranks: Ranks) -> int:
+    """How many steps a run makes in so many minutes of training, from a few steps of it that are timed and dropped."""
+    from .train import Trainer
+
+    trial = Trainer(config.change(steps=12, eval_every=0, log_every=2), data, device=device, ranks=ranks)
+    trial.run()
+    import torch
+
+    step_s = torch.tensor(statistics.median(trial.clock.intervals[2:]), device=trial.where)
+    return max(1, int(minutes * 60 / float(ranks.average(step_s))))
+
+
+def free() -> None:
+    """Give back what a run held, before the next one."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    torch._dynamo.reset()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()

@@ -1,0 +1,244 @@
+"""The command, what it prints and leaves, the forecast, and how long the trainer is."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from rooflab import cli
+from rooflab.device import Device, find_device
+from rooflab.roofline import Ceilings
+from rooflab.speedrun import commands, forecast, ladder
+from rooflab.speedrun.config import from_dict, preset
+from rooflab.speedrun.folder import RunFolder
+from rooflab.speedrun.model import GPT
+from rooflab.speedrun.ranks import Ranks
+from rooflab.speedrun.rungs import RUNGS, select
+
+from . import toys
+
+torch = pytest.importorskip("torch")
+SPEEDRUN = Path(cli.__file__).parent / "speedrun"
+TRAINER = (
+    "config", "rungs", "model", "attention", "fp8", "optimizers", "muon", "batches", "ranks", "train", "settings",
+    "pace", "checkpoint",
+)  # fmt: skip
+ABLE = Device("cuda", "a chip that can do all", torch="cuda", capability=(9, 0))
+RATES = {"fp32": 5e13, "tf32": 3.5e14, "bf16": 7e14, "fp8": 1.3e15}
+CEILINGS = Ceilings(4e12, RATES, launch_s=7e-6, measured=True)
+TOY = [
+    "--set",
+    "layers=1",
+    "--set",
+    "width=16",
+    "--set",
+    "length=16",
+    "--set",
+    "eval_tokens=256",
+    "--set",
+    "log_every=2",
+]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, tmp_path):
+    """A toy text on a processor whose ceilings are known, away from the reader's folders."""
+    monkeypatch.chdir(tmp_path)
+    text = toys.corpus()
+
+    def here(data, device, ranks, *, quiet=False):
+        return commands.Here(find_device(), text, CEILINGS if ranks.first else None, ranks)
+
+    monkeypatch.setattr(commands, "here", here)
+
+
+def run(*options, capsys):
+    code = cli.main(["speedrun", *options])
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+def code_lines(path):
+    """Lines that are neither empty nor a comment nor part of a docstring, as functions are measured elsewhere."""
+    source = path.read_text(encoding="utf-8")
+    told = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            told |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    lines = enumerate(source.splitlines(), 1)
+    return sum(1 for number, line in lines if number not in told and line.strip() and not line.strip().startswith("#"))
+
+
+def test_the_trainer_is_short():
+    assert sum(code_lines(SPEEDRUN / f"{name}.py") for name in TRAINER) < 1200
+
+
+def test_a_run_leaves_one_folder(capsys, tmp_path):
+    code, out, _ = run("--only", "rotary,muon", "--steps", "6", *TOY, "--device", "cpu", "--out", "one", capsys=capsys)
+    assert code == 0
+    assert "bits per byte" in out
+    assert "MFU" in out
+    folder = tmp_path / "one"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "config.json", "figure.png", "figure.svg", "log.jsonl", "summary.json", "version.json",
+    ]  # fmt: skip
+    config = RunFolder(folder).config()
+    assert config.rungs == ("rotary", "muon")
+    assert config.vocabulary == toys.WORDS
+    told = json.loads((folder / "version.json").read_text())
+    assert told["data"]["digest"] == toys.corpus().digest
+    assert {"rooflab", "commit", "device", "versions", "date"} <= set(told)
+    assert json.loads((folder / "summary.json").read_text())["steps"] == 6
+    assert (folder / "figure.svg").read_text().lstrip().startswith("<?xml")
+
+
+def test_lines_for_machines_are_json(capsys):
+    code, out, _ = run("--rung", "baseline", "--steps", "4", *TOY, "--json", "--out", "one", capsys=capsys)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [line["step"] for line in lines if "loss" in line] == [2, 4]
+    assert all({"loss", "lr", "time_s", "tokens_per_s", "mfu"} <= set(line) for line in lines if "loss" in line)
+    assert lines[-1]["summary"]["bits_per_byte"] == lines[-2]["bits_per_byte"]
+
+
+def test_seeds_are_runs_of_their_own(capsys, tmp_path):
+    code, out, _ = run("--rung", "baseline", "--steps", "2", "--seeds", "2", *TOY, "--out", "two", capsys=capsys)
+    assert code == 0
+    assert "2 seeds: " in out
+    assert RunFolder(tmp_path / "two" / "seed-1").config().seed == 1
+
+
+def test_minutes_become_steps(capsys, tmp_path):
+    code, _, _ = run("--rung", "baseline", "--minutes", "0.002", *TOY, "--out", "short", capsys=capsys)
+    assert code == 0
+    assert RunFolder(tmp_path / "short").config().steps >= 1
+
+
+def test_folders_of_its_own_are_numbered(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("rooflab.book.find_root", lambda: tmp_path)
+    for number in (1, 2):
+        _, out, _ = run("--rung", "baseline", "--steps", "1", *TOY, capsys=capsys)
+        assert f"run-{number:03d}" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--rung", "warp"], "expected a rung, one of baseline"),
+        (["--set", "speed=3"], "expected a switch of a run"),
+        (["--set", "layers=many"], "expected --set layers= and a whole number; found 'many'"),
+        (["--set", "graph=yes"], "expected --set graph= and True or False; found 'yes'"),
+        (["--steps", "1000000"], "ask for fewer steps"),
+        (["--resume", "nowhere"], "There is no run in nowhere"),
+    ],
+)
+def test_bad_input_gets_a_sentence(options, sentence, capsys):
+    code, _, err = run(*options, capsys=capsys)
+    assert code == 1
+    assert sentence in err
+    assert err.strip().splitlines()[-1].startswith("rooflab: ")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "options", [["--steps", "0"], ["--minutes", "-1"], ["--batch", "x"], ["--rung", "a", "--up-to", "b"]]
+)
+def test_a_wrong_call_is_told(options, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(*options, capsys=capsys)
+    assert ended.value.code == 2
+
+
+def test_a_folder_with_a_run_is_not_written_over(capsys):
+    options = ("--rung", "baseline", "--steps", "1", *TOY, "--out", "one")
+    assert run(*options, capsys=capsys)[0] == 0
+    code, _, err = run(*options, capsys=capsys)
+    assert code == 1
+    assert "There is a run in one: go on with it (--resume one), or give another --out." in err
+    code, _, err = run("--resume", "one", capsys=capsys)
+    assert code == 1
+    assert "has ended" in err
+
+
+def test_all_rungs_are_listed(capsys):
+    _, out, _ = run("--list", capsys=capsys)
+    assert all(rung.name in out and rung.why in out for rung in RUNGS)
+
+
+def test_the_ladder_counts_what_a_processor_cannot_show(capsys, tmp_path):
+    code, out, _ = run("ladder", "--only", "baseline,bf16,fused-attention", "--tokens", "1024", *TOY, "--out", "here",
+                       "--set", "length=64", capsys=capsys)  # fmt: skip
+    assert code == 0
+    assert "tf32" not in out
+    (record,) = tmp_path.glob("here/*/speedrun_ladder.json")
+    rungs = json.loads(record.read_text())["values"]["rungs"]
+    assert rungs["fused-attention"]["bytes"] < rungs["baseline"]["bytes"]
+    assert {"predicted_s", "step_s", "mfu", "bits_per_byte", "flops", "launches"} <= set(rungs["baseline"])
+    assert from_dict(rungs["baseline"]["config"]).length == 64
+
+
+def test_a_rung_that_fails_does_not_stop_the_ladder(capsys):
+    code, out, _ = run("ladder", "--only", "baseline,padded-vocabulary", "--tokens", "1024", *TOY, "--set", "lr=1e30",
+                       "--set", "clip=0.0", "--out", "here", capsys=capsys)  # fmt: skip
+    assert code == 1
+    assert "baseline: Step" in out
+    assert "padded-vocabulary: Step" in out
+
+
+def test_the_bar_shows_loss_rate_and_time_left(capsys):
+    place = commands.Here(find_device(), toys.corpus(), CEILINGS, Ranks())
+    with commands.Teller(toys.config(), place, as_json=False) as teller:
+        teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0, "mfu": 0.41})
+    assert "loss 3.250, 1,234 tokens/s, MFU 41%, 0:40 left" in capsys.readouterr().err
+
+
+def test_mfu_is_palms():
+    config = preset("gpt2-small")
+    n = 12 * 12 * 768**2 + 50257 * 768
+    assert forecast.flops_per_token(config) == 6 * n + 12 * 12 * 1024 * 768
+    mfu, _ = forecast.utilization(config, 1000.0, 1e12)
+    assert mfu == pytest.approx(1000 * forecast.flops_per_token(config) / 1e12)
+    halves = forecast.utilization(config, 1000.0, 1e12, world=2)
+    assert halves[0] == pytest.approx(mfu / 2)
+
+
+@pytest.mark.parametrize("changes", [{}, {"attention": "fused"}, {"padded_vocabulary": True, "loss": "chunks"}])
+def test_the_forecast_counts_the_flops_that_a_step_does(changes):
+    config = toys.config(width=64, length=64, **changes)
+    place = commands.Here(Device("cpu", "a processor", torch="cpu"), toys.corpus(), CEILINGS, Ranks())
+    counted = ladder.counted_step(config, place)["flops"]
+    products = forecast.hardware_flops_per_token(config) * config.tokens_per_step()
+    if config.attention == "fused":  # the counter counts the recomputation of the scores; the mask is not discounted
+        assert counted > products
+    else:
+        assert counted == pytest.approx(products, rel=0.1)
+
+
+def test_each_rung_is_predicted_to_do_what_it_is_for():
+    base, told = preset("gpt2-small"), {}
+    for rung in RUNGS:
+        told[rung.name] = forecast.forecast(select(base, up_to=rung.name, device=ABLE).config, CEILINGS)
+    for before, after in (("baseline", "tf32"), ("tf32", "bf16"), ("padded-vocabulary", "fused-attention"),
+                          ("fused-attention", "compile"), ("fused-loss", "fused-optimizer"), ("schedule", "window"),
+                          ("window", "fp8")):  # fmt: skip
+        assert told[after].step_s < told[before].step_s
+    for before, after in (("tf32", "bf16"), ("padded-vocabulary", "fused-attention"), ("compile", "fused-loss")):
+        assert told[after].memory_bytes < told[before].memory_bytes
+    assert told["graph"].launches == 1
+    assert all(each.step_s > 0 and each.regime in ("compute", "bandwidth", "overhead") for each in told.values())
+
+
+def test_the_forecast_knows_the_models_parameters():
+    for changes in ({}, {"tied": False, "zero_init": True}, {"position": "rotary"}):
+        config = toys.config(**changes)
+        real = sum(param.numel() for param in GPT(config).parameters())
+        assert forecast.shape_of(config).parameters == pytest.approx(real, rel=0.01)  # gains and biases of norms
+
+
+def test_advice_names_a_batch_that_fits():
+    config = preset("gpt2-small")
+    told = forecast.advice(config, 0.7 * forecast.memory_bytes(config))
+    assert "Lower the batch from 16 to 8" in told
+    assert "accumulation 2" in told
+    assert "Lower the length, the width or the layers" in forecast.advice(config, 1e6)

@@ -1,0 +1,322 @@
+"""Whole runs at a toy shape: every rung, resuming after kill -9, several ranks, what stops a run."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rooflab.device import Device, find_device
+from rooflab.shortage import OutOfMemory
+from rooflab.speedrun import checkpoint, session
+from rooflab.speedrun.checkpoint import CheckpointError
+from rooflab.speedrun.config import ConfigError
+from rooflab.speedrun.folder import RunFolder
+from rooflab.speedrun.rungs import RUNGS, missing, select
+from rooflab.speedrun.train import Trainer
+from rooflab.speedrun.watch import Stopped, grown
+
+from . import toys
+
+torch = pytest.importorskip("torch")
+DATA = toys.corpus()
+ROOT = Path(__file__).resolve().parents[2]
+ABLE = Device("cuda", "a chip that can do all", torch="cuda", capability=(9, 0))
+CPU = Device("cpu", "a processor", torch="cpu")
+
+
+def trained(config, data=DATA, **more):
+    lines = []
+    result = Trainer(config, data, device=CPU, say=lines.append, **more).run()
+    return result, [loss for line in lines for loss in line.get("losses", [])], lines
+
+
+def on_cpu(config):
+    """What a processor runs of a selection for a GPU; compiling is tested once, below."""
+    return config.change(compile="no", graph=False)
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_each_rung_alone_trains(rung):
+    config = on_cpu(select(toys.config(), rung=rung.name, device=ABLE).config)
+    _, losses, _ = trained(config)
+    assert len(losses) == 30
+    assert sum(losses[-5:]) / 5 < losses[0] - 0.1
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_each_rung_on_top_of_the_others_trains(rung):
+    config = on_cpu(select(toys.config(), up_to=rung.name, device=ABLE).config)
+    assert config.rungs == tuple(each.name for each in RUNGS[1 : RUNGS.index(rung) + 1])
+    _, losses, _ = trained(config)
+    assert sum(losses[-5:]) / 5 < losses[0] - 0.1
+
+
+def test_the_ladder_learns_more_than_the_baseline():
+    last = on_cpu(select(toys.config(steps=60), up_to="schedule", without=["batch"], device=ABLE).config)
+    assert trained(last)[0].bits_per_byte < trained(toys.config(steps=60))[0].bits_per_byte
+
+
+def test_a_compiled_step_computes_the_same():
+    config = toys.config(steps=4, norm="rms", position="rotary", loss="chunks", clip=1.0)
+    plain = trained(config)[1]
+    for form in ("model", "blocks"):
+        session.free()
+        assert trained(config.change(compile=form))[1] == pytest.approx(plain, rel=1e-4)
+    session.free()
+
+
+def test_what_a_device_cannot_do_is_named():
+    skipped = select(toys.config(), up_to="fp8", device=CPU).skipped
+    assert {"tf32", "bf16", "graph", "fp8"} <= set(skipped)
+    assert skipped["fp8"] == "a processor multiplies in no fp8"
+    assert "graph" not in select(toys.config(), up_to="fp8", device=CPU).config.rungs
+    assert not [rung.name for rung in RUNGS if missing(rung, ABLE)]
+
+
+def test_rungs_are_chosen_by_name():
+    def chosen(**how):
+        return select(toys.config(), device=ABLE, **how).config.rungs
+
+    assert chosen(rung="muon") == ("muon",)
+    assert chosen(only=["muon", "bf16"]) == ("bf16", "muon")
+    assert chosen(up_to="bf16") == ("tf32", "bf16")
+    assert chosen(up_to="bf16", without=["tf32"]) == ("bf16",)
+    assert len(chosen(without=["muon"])) == len(RUNGS) - 2
+    assert chosen(rung="baseline") == ()
+    with pytest.raises(ConfigError, match="expected a rung, one of baseline"):
+        chosen(rung="warp")
+    with pytest.raises(ConfigError, match="found more than one"):
+        chosen(rung="muon", up_to="bf16")
+
+
+def test_accumulation_is_a_larger_batch():
+    once = trained(toys.config(batch=8, steps=6))[1]
+    twice = trained(toys.config(batch=4, accumulation=2, steps=6))[1]
+    assert once == pytest.approx(twice, rel=1e-4)
+
+
+def test_a_run_stops_at_its_target():
+    result, losses, lines = trained(toys.config(steps=60, eval_every=5, target=5.0))
+    assert result.reached
+    assert result.steps < 60
+    assert result.steps % 5 == 0
+    assert lines[-1]["bits_per_byte"] <= 5.0
+    assert len(losses) == result.steps
+
+
+def test_validation_does_not_count_as_training_time(monkeypatch):
+    slow = Trainer(toys.config(steps=6, eval_every=1), DATA, device=CPU)
+    judged = slow.evaluate
+    monkeypatch.setattr(slow, "evaluate", lambda *a: (time.sleep(0.1), judged(*a))[1])
+    before = time.perf_counter()
+    result = slow.run()
+    assert time.perf_counter() - before > result.train_s + 0.6
+
+
+# --- going on after a crash
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.speedrun import toys
+from rooflab.device import Device
+from rooflab.speedrun import session
+def say(line):
+    if "loss" in line and line["step"] == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+config = toys.config(**{changes!r})
+session.run_once(config, toys.corpus(), device=Device("cpu", "a processor", torch="cpu"), folder=Path({folder!r}),
+                 save_every=7, say=say)
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "at"),
+    [({"eval_every": 6, "log_every": 1}, 20), ({"optimizer": "muon", "value_skip": True, "log_every": 1}, 5),
+     ({"optimizer": "muon", "attention": "window", "loader": "ahead", "log_every": 4, "loss": "chunks"}, 24)],
+)  # fmt: skip
+def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path, changes, at):
+    whole, _, lines = trained(toys.config(**changes))
+    code = KILLED.format(root=str(ROOT), at=at, changes=changes, folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(ROOT / "shared")},
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert (tmp_path / "checkpoint.pt").exists() == (at > 7)
+    result = session.run_once(toys.config(**changes), DATA, device=CPU, folder=tmp_path, resume=True, save_every=7)
+    assert result.bits_per_byte == whole.bits_per_byte
+    kept = RunFolder(tmp_path).lines()
+    for key in ("loss", "bits_per_byte", "gradient_norm", "losses"):
+        ours = {line["step"]: line[key] for line in kept if key in line}
+        wanted = {line["step"]: line[key] for line in lines if key in line}
+        if key == "losses":  # the first line after a resume tells of fewer steps
+            ours, wanted = ([loss for each in found.values() for loss in each] for found in (ours, wanted))
+            assert len(ours) >= len(wanted) - 8
+            assert set(ours) <= set(wanted)
+        else:
+            assert ours == wanted
+    assert RunFolder(tmp_path).ended()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "config.json", "log.jsonl", "summary.json", "version.json",
+    ]  # fmt: skip
+
+
+def saved(folder, **changes):
+    trainer = Trainer(toys.config(**changes), DATA, device=CPU, folder=folder, save_every=10)
+    trainer.run()
+    return trainer
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    saved(tmp_path)
+    with pytest.raises(CheckpointError, match=r"made with lr = 0.01; found 0.02"):
+        Trainer(toys.config(lr=2e-2), DATA, device=CPU, folder=tmp_path, resume=True)
+    with pytest.raises(CheckpointError, match="made on data with the digest"):
+        Trainer(toys.config(), toys.corpus(seed=1), device=CPU, folder=tmp_path, resume=True)
+    kept = checkpoint.load(tmp_path)
+    with pytest.raises(CheckpointError, match="made by 1 ranks; found 2"):
+        checkpoint.check(kept, toys.config(), DATA.digest, 2)
+    with pytest.raises(CheckpointError, match="another version"):
+        checkpoint.check(kept | {"config": {"speed": 3}}, toys.config(), DATA.digest, 1)
+
+
+def test_a_damaged_checkpoint_and_none_are_told(tmp_path):
+    with pytest.raises(CheckpointError, match="There is no checkpoint"):
+        checkpoint.load(tmp_path)
+    saved(tmp_path)
+    path = tmp_path / checkpoint.NAME
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(CheckpointError, match="is damaged"):
+        checkpoint.load(tmp_path)
+
+
+def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
+    checkpoint.save(tmp_path, {"step": 1})
+
+    def broken(values, file):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(torch, "save", broken)
+    with pytest.raises(OSError, match="disk full"):
+        checkpoint.save(tmp_path, {"step": 2})
+    assert checkpoint.load(tmp_path) == {"step": 1}
+    assert [path.name for path in tmp_path.iterdir()] == [checkpoint.NAME]
+
+
+# --- several ranks
+
+RANKED = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.speedrun import toys
+from rooflab.device import Device
+from rooflab.speedrun.ranks import joined
+from rooflab.speedrun.train import Trainer
+with joined("gloo") as ranks:
+    found = {{}}
+    for name, changes in {runs!r}.items():
+        lines = []
+        trainer = Trainer(toys.config(**changes), toys.corpus(), device=Device("cpu", "a processor", torch="cpu"),
+                          ranks=ranks, say=lines.append)
+        result = trainer.run()
+        found[name] = dict(losses=[l for line in lines for l in line.get("losses", [])], bits=result.bits_per_byte,
+                           tokens=result.tokens, total=float(trainer.buffers.params.double().sum()))
+    Path({folder!r}, f"{{ranks.rank}}.json").write_text(json.dumps(found))
+"""
+
+
+def test_two_ranks_train_as_one_with_twice_the_batch(tmp_path):
+    runs = {"adamw": {"batch": 4, "steps": 10}, "muon": {"batch": 4, "steps": 10, "optimizer": "muon", "layers": 3}}
+    script = tmp_path / "ranked.py"
+    script.write_text(RANKED.format(root=str(ROOT), runs=runs, folder=str(tmp_path)))
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "shared"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    assert first == second
+    for name, changes in runs.items():
+        alone, losses, _ = trained(toys.config(**changes | {"batch": 8}))
+        assert first[name]["losses"] == pytest.approx(losses, rel=2e-3)
+        assert first[name]["bits"] == pytest.approx(alone.bits_per_byte, rel=2e-3)
+        assert first[name]["tokens"] == alone.tokens
+
+
+# --- what stops a run
+
+
+def test_a_parameter_that_is_no_number_is_named():
+    trainer = Trainer(toys.config(rungs=("bf16", "rotary")), DATA, device=CPU)
+    with torch.no_grad():
+        trainer.model.blocks[1].up.weight[3, 4] = math.nan
+    with pytest.raises(Stopped, match=r"Step 1, rungs bf16, rotary: the loss is not a number.*blocks.1.up.weight"):
+        trainer.run()
+
+
+def test_an_overflow_is_traced_to_the_first_module():
+    trainer = Trainer(toys.config(warmup=0.5), DATA, device=CPU)
+    compute, norm = trainer.compute, trainer.model.blocks[1].norm2
+
+    def bad(*given):
+        if trainer.step == 7:
+            with torch.no_grad():
+                norm.gain.fill_(3e38)
+        return compute(*given)
+
+    trainer.compute = bad
+    with pytest.raises(
+        Stopped, match=r"Step 8, rungs baseline: .* not a number. The first values .* come out of blocks.1"
+    ):
+        trainer.run()
+    assert all(torch.isfinite(param).all() for param in trainer.model.parameters())
+
+
+def test_a_rate_that_is_too_high_is_named():
+    with pytest.raises(Stopped, match=r"Step \d+, rungs baseline: the loss .*learning rate that is too high \(lr "):
+        trained(toys.config(lr=30.0, steps=200, clip=0.0, warmup=0.0))
+
+
+def test_a_loss_that_grows_is_told_from_one_that_falls():
+    assert grown([4.0, *[6.0] * 20])
+    assert not grown([4.0, *[3.0] * 20, 9.0])
+    assert not grown([4.0] + [9.0] * 5)
+
+
+def test_short_memory_says_what_to_lower(monkeypatch):
+    def short(self, *_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(Trainer, "compute", short)
+    device = replace(CPU, memory_bytes=3e6)
+    with pytest.raises(
+        OutOfMemory, match=r"Lower the batch from 64 to (\d+) .* accumulation (\d+) .*--batch \1"
+    ) as caught:
+        session.run_once(toys.config(batch=64, width=64, steps=3), DATA, device=device)
+    assert "3 MB" in str(caught.value)
+
+
+def test_a_run_longer_than_the_text_is_refused_before_it_begins():
+    from rooflab.speedrun.batches import DataError
+
+    with pytest.raises(DataError, match="ask for fewer steps"):
+        Trainer(toys.config(steps=10**6), DATA, device=CPU)
+
+
+@pytest.mark.skipif(find_device().torch != "cuda", reason="a graph is captured on a GPU of NVIDIA's or AMD's")
+def test_a_graph_computes_the_same():
+    config = toys.config(steps=8, fused_optimizer=True)
+    plain, replayed = (Trainer(config.change(graph=graph), DATA) for graph in (False, True))
+    lines: dict[bool, list] = {False: [], True: []}
+    for graph, trainer in ((False, plain), (True, replayed)):
+        trainer.say = lines[graph].append
+        trainer.run()
+    assert lines[True][0]["losses"] == pytest.approx(lines[False][0]["losses"], rel=1e-3)

@@ -1,0 +1,30 @@
+"""A text that is learned in seconds, and a shape that learns it."""
+
+import hashlib
+
+import numpy as np
+
+from rooflab.speedrun.config import preset
+from rooflab.speedrun.data import Corpus
+
+WORDS = 50
+
+
+def corpus(tokens=40_000, seed=0):
+    """Each word is followed by one of two others, so there is much to learn, and one bit that is not."""
+    draw = np.random.default_rng(seed)
+    coins = draw.integers(0, 2, tokens)
+    text = np.zeros(tokens, dtype=np.uint16)
+    for place in range(1, tokens):
+        text[place] = (3 * text[place - 1] + 7 + coins[place]) % WORDS
+    train, valid = text[: tokens * 9 // 10], text[tokens * 9 // 10 :]
+    return Corpus("toy", train, valid, WORDS, len(valid), hashlib.sha256(text.tobytes()).hexdigest(), "A toy.")
+
+
+def config(**changes):
+    """Two layers, sixteen tokens."""
+    toy = {
+        "layers": 2, "width": 32, "heads": 2, "length": 16, "batch": 4, "steps": 30, "eval_tokens": 512, "log_every": 5,
+        "lr": 1e-2, "vocabulary": WORDS,
+    }  # fmt: skip
+    return preset("tiny").change(**(toy | changes))
