@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["as_stored", "described", "padded_empty", "processors"]
+__all__ = ["as_stored", "described", "give_scratch", "padded_empty", "processors"]
 
 _BYTES = 16
 _INTERPRETED_PROCESSORS = 4  # so that programs have several tiles each
@@ -63,3 +63,10 @@ def described(x: torch.Tensor, block: tuple[int, int], transposed: bool = False)
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     return TensorDescriptor(x, list(x.shape), list(x.stride()), list(block[::-1] if transposed else block))
+
+
+def give_scratch() -> None:
+    """Give Triton memory for descriptors that kernels make themselves: 128 bytes each, for each program."""
+    import triton
+
+    triton.set_allocator(lambda size, _alignment, _stream: torch.empty(size, dtype=torch.int8, device="cuda"))
