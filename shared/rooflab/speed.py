@@ -163,7 +163,7 @@ def against_roof(
         framework: whose arrays the function takes and returns: "torch" or "jax".
 
     Raises:
-        ValueError: the framework is another one.
+        ValueError: the framework is another one, or the results are too large to be compared.
         AssertionError: a result is wrong.
         TooFast: the time cannot be true.
         Unsteady: the times are too wide apart to say anything, also after three times as many calls; or the GPU has no
@@ -198,8 +198,10 @@ def _measured(function: Callable[..., Any], trial: Trial, work: Work, calls: int
     together, promised = _together(runners, trial)
     times: dict[str, list[float]] = {name: [] for name in runners}
     for rounds in range(1, _ROUNDS + 1):
-        for turn in range(calls):
-            for name in list(runners) if turn % 2 else list(runners)[::-1]:
+        for _ in range(calls):
+            for name in trial.lot.sample(
+                list(runners), len(runners)
+            ):  # what is left running cannot choose whom it slows
                 taken, seed, key, digest = _timed(runners[name], together)
                 times[name].append(taken)
                 if name == "own":

@@ -110,7 +110,7 @@ def test_functions_of_jax_are_timed_and_verified_too(monkeypatch):
 class Simulated:
     """A machine on which each reading of the clock is late by a few hundred microseconds, as between processes."""
 
-    inputs, device = (), "cpu"
+    inputs, device, lot = (), "cpu", random.Random(0)
 
     def __init__(self, monkeypatch, *, noise_s, **work_s):
         self.now, self.noise_s, self.work_s, self.most = 0.0, noise_s, work_s, 0

@@ -194,3 +194,11 @@ def test_answers_about_one_reading_are_limited_together():
     with pytest.raises(StudentError, match="more than 1,073,741,824 bytes"):
         RemoteRunner(clock, 0, probe=False).blocks([[0]] * 128)
     assert clock.asked == 3
+
+
+def test_results_that_are_too_large_to_be_compared_are_refused_before_anything_is_timed(monkeypatch):
+    from rooflab.grading import trial
+
+    monkeypatch.setattr(trial, "_MOST_BYTES", 2**20)
+    with pytest.raises(ValueError, match="results of one call are 2 MiB; at most 1 MiB"):
+        trial_of((1024, 1024))

@@ -22,6 +22,7 @@ from .timed import Recipe, call_key, format_of, results_of
 
 __all__ = ["Trial"]
 
+_MOST_BYTES = 2**28  # of the results of one call: what a student's process may send at a time
 _SHARE = 8  # of the device's memory, one part of which the results of several calls may take
 _CHANGED = "the results are not those that were there when the clock stopped"
 
@@ -35,6 +36,9 @@ class Trial:
         device: torch's name of it.
         dtype: the format of the results.
         length: of the reductions, for the tolerance.
+
+    Raises:
+        ValueError: the results are too large to be compared.
     """
 
     def __init__(
@@ -46,6 +50,12 @@ class Trial:
         self.generator, self.ballast = torch.Generator(device=device), ballast(device)
         self.shapes = [tuple(one.shape) for one in self.expected(0)]
         self.lot = random.SystemRandom()
+        size = 4 * sum(map(self._words, range(len(self.shapes))))
+        if size > _MOST_BYTES:
+            raise ValueError(
+                f"The results of one call are {size / 2**20:,.0f} MiB; at most {_MOST_BYTES // 2**20} MiB can be "
+                "compared. Time the function on smaller inputs."
+            )
 
     def expected(self, seed: int) -> list[Any]:
         """Return what is right for the inputs of a seed."""
