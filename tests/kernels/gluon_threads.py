@@ -94,12 +94,23 @@ class Descriptor:
 
     def __init__(self, array, rows):
         self.array, self.rows, self.dtype, self.layout = array, rows, array.dtype.type, None
-        width = array.shape[3] if array.ndim == 4 else 1
-        self.block_type = SimpleNamespace(nbytes=rows * width * array.itemsize)
+        self.block = (rows, *array.shape[3:])
+        self.block_type = SimpleNamespace(nbytes=int(np.prod(self.block)) * array.itemsize)
 
-    def rows_at(self, place):
+    def found(self, place):
         before, start = map(int, place[: self.array.ndim // 2]), int(place[self.array.ndim // 2])
         return self.array[tuple(before)][start : start + self.rows]
+
+
+class Matrix:
+    """The descriptor of a matrix with blocks of rows and columns."""
+
+    def __init__(self, array, *block):
+        self.array, self.block, self.dtype, self.layout = array, block, array.dtype.type, None
+        self.block_type = SimpleNamespace(nbytes=int(np.prod(block)) * array.itemsize)
+
+    def found(self, place):
+        return self.array[tuple(slice(int(first), int(first) + n) for first, n in zip(place, self.block, strict=True))]
 
 
 class Pending:
@@ -184,8 +195,9 @@ class Machine:
             places = np.broadcast_to(pointer.places, mask.shape)[mask]
             pointer.array[places] = np.broadcast_to(values, mask.shape)[mask]
 
-        def load(pointer, mask, other):
-            places = np.where(mask, np.broadcast_to(pointer.places, mask.shape), 0)
+        def load(pointer, mask=True, other=0):
+            mask = np.asarray(mask)
+            places = np.where(mask, np.broadcast_to(pointer.places, np.broadcast(pointer.places, mask).shape), 0)
             return tensor(np.where(mask, pointer.array[places], pointer.array.dtype.type(other)))
 
         def nothing(*_, **__):
@@ -219,15 +231,15 @@ class Machine:
         def load(descriptor, place, barrier, target, pred=True):
             if not pred:
                 return
-            found = descriptor.rows_at(place)
-            block = target.array.reshape(descriptor.rows, *found.shape[1:])
+            found = descriptor.found(place)
+            block = target.array.reshape(descriptor.block)
             block[...] = 0
-            block[: len(found)] = found
+            block[tuple(map(slice, found.shape))] = found
             barrier.update(0, descriptor.block_type.nbytes)
 
         def store(descriptor, place, source):
-            rows = descriptor.rows_at(place)
-            rows[...] = source.array.reshape(descriptor.rows, -1)[: len(rows)]
+            found = descriptor.found(place)
+            found[...] = source.array.reshape(descriptor.block)[tuple(map(slice, found.shape))]
 
         return {"load_block": load, "store_block": store}
 

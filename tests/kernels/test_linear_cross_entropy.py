@@ -6,6 +6,7 @@ from rooflab import kernels
 from rooflab.counters import count
 from rooflab.kernels.loss import chunk_tokens
 from rooflab.kernels.loss import torch_linear_cross_entropy as loss
+from rooflab.kernels.products.tiles import INTERPRETED
 
 from .agreement import DEVICE, SHORT, counts, near, random, torch
 
@@ -146,7 +147,7 @@ def test_a_loss_alone_takes_one_product():
     with torch.no_grad():
         found = count(lambda: kernels.linear_cross_entropy(x.requires_grad_(), weight, target), world="triton")
     assert found.faults == ()
-    assert {row.name: row.launches for row in found.kernels} == {"matmul_kernel": 3, "softmax_gradient_kernel": 3}
+    assert {row.name: row.launches for row in found.kernels} == {"logits_kernel": 3, "softmax_gradient_kernel": 3}
 
 
 @counts
@@ -158,11 +159,14 @@ def test_kernels_have_no_fault_and_logits_move_five_times(shape):
     y = []
     found = count(lambda: y.append(kernels.linear_cross_entropy(*leaves, target)), world="triton")
     assert found.faults == ()
-    softmax = next(row for row in found.kernels if row.name == "softmax_gradient_kernel")
-    assert softmax.bytes_written == 2 * tokens * words + 4 * tokens
+    rows = {row.name: row for row in found.kernels}
+    logits, softmax = rows["logits_kernel"], rows["softmax_gradient_kernel"]
+    tiles, programs = -(-words // INTERPRETED["TILE_N"]), -(-words // 64)
+    assert logits.bytes_written == 2 * tokens * words + 8 * tokens * tiles
+    # The target's logit is read and written a second time; each program of a token reads the target and statistics.
     counted = int((target >= 0).sum())
-    # Rows are read a second time from the cache, and each token's target and its logit.
-    assert softmax.bytes_read == 2 * (2 * tokens * words) + 8 * tokens + 2 * counted
+    assert softmax.bytes_written == 2 * tokens * words + 4 * tokens + 2 * counted
+    assert softmax.bytes_read == 2 * tokens * words + programs * tokens * (8 + 8 * tiles) + 2 * counted
     found = count(lambda: torch.autograd.grad(y[0], leaves), world="triton")
     assert found.faults == ()
     assert {row.name: row.launches for row in found.kernels} == {"scale_kernel": 2}
@@ -188,7 +192,8 @@ def test_a_chunk_takes_no_more_than_it_may(words, d):
     assert 2 * tokens * words <= max(100 * 2**20, words * d) or tokens == 128
     if (words, d) == (50_304, 768):
         logits, dx, dw, ranges = 2 * tokens * words, 4 * 8192 * d, 4 * words * d, 5 * 4 * tokens * d
-        assert logits + dx + dw + ranges < 300 * 2**20
+        statistics = 8 * tokens * words // 128
+        assert logits + statistics + dx + dw + ranges < 300 * 2**20
 
 
 def test_twice_the_same_loss():

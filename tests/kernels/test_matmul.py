@@ -4,6 +4,7 @@ import pytest
 
 from rooflab import costs, kernels
 from rooflab.counters import count
+from rooflab.kernels import tuning
 from rooflab.kernels.products import tiles, torch_operands, triton_matmul
 from rooflab.kernels.products.torch_matmul import product
 from rooflab.kernels.products.torch_products import multiply
@@ -231,13 +232,13 @@ def test_the_order_of_tiles_visits_each_once_and_keeps_near(rows, cols, group):
 
 
 def test_tilings_are_ordered_by_what_they_leave_idle():
-    first = {size: tiles.tilings(*size, "16", 132)[0] for size in ((4096, 4096, 4096), (512, 512, 4096), (64, 64, 64))}
-    assert first[4096, 4096, 4096]["TILE_N"] == 256
-    assert tiles.count_tiles(512, 512, first[512, 512, 4096]) > 16
-    assert first[64, 64, 64]["TILE_M"] == 64
-    assert all(tiles.tilings(8, 8, 8, kind, 132) for kind in tiles.TILINGS)
+    first = {size: tiles.tilings(*size, "16", 132)[0] for size in ((4096, 4096), (512, 512), (64, 64))}
+    assert first[4096, 4096]["TILE_N"] == 256
+    assert tiles.count_tiles(512, 512, first[512, 512]) > 16
+    assert first[64, 64]["TILE_M"] == 64
+    assert all(tiles.tilings(8, 8, kind, 132) for kind in tiles.TILINGS)
     # What would leave most of a tile or of the chip unused is not tried.
-    assert not any(each["TILE_M"] > 64 for each in tiles.tilings(64, 64, 64, "16", 132))
+    assert not any(each["TILE_M"] > 64 for each in tiles.tilings(64, 64, "16", 132))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in tiles.TILINGS if "plain" not in kind])
@@ -247,3 +248,11 @@ def test_as_many_programs_of_a_tiling_as_it_says_fit_into_shared_memory(kind):
         m, n, k = (tiling[f"TILE_{axis}"] for axis in "MNK")
         taken = size * k * (m + n) * tiling["STAGES"] + max(2, size) * m * n // tiling["PARTS"]
         assert (taken + 2048) * tiling["PER_SM"] <= 228 * 1024, tiling
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"), [("matmul_16", "16"), ("matmul_16_wide", "16"), ("logits_16", "16"), ("scaled_matmul_8", "8")]
+)
+def test_what_was_fastest_on_a_chip_can_be_chosen(kernel, kind):
+    for (m, n, _), choice in tuning.known_choices("NVIDIA H200", kernel).items():
+        assert choice in tiles.tilings(m, n, kind, 132)

@@ -7,6 +7,8 @@ True
 from __future__ import annotations
 
 from rooflab.kernels.compiled import Build
+from rooflab.kernels.products.builds import ENGINE
+from rooflab.kernels.products.tiles import TILINGS, launch_options
 
 __all__ = ["WORDS", "builds"]
 
@@ -18,9 +20,28 @@ def builds() -> dict[str, Build]:
     from . import triton_linear_cross_entropy as kernels
     from .chunks import softmax_blocks
 
-    types = {"losses": "*fp32", "z": "*bf16", "targets": "*i64"} | dict.fromkeys(("V", "z_step", "ignored"), "i32")
-    block, warps, stages = softmax_blocks(WORDS)
-    constants = {"BLOCK": block, "GRADIENT": True, "STAGES": stages}
-    given = Build(kernels.softmax_gradient_kernel, types, constants, warps, stages, unaligned=("ignored",))
+    block, warps = softmax_blocks(WORDS)
+    exact = dict.fromkeys(("losses", "largest", "sums"), "*fp32")
+    types = exact | {"z": "*bf16", "targets": "*i64"} | dict.fromkeys(("V", "z_step", "tiles", "ignored"), "i32")
+    constants = {"BLOCK": block, "TILES": 512, "GRADIENT": True}
+    given = Build(kernels.softmax_gradient_kernel, types, constants, warps, unaligned=("tiles", "ignored"))
     types = {"y": "*bf16", "x": "*fp32", "factor": "*fp32", "numel": "i32"}
-    return {"softmax_gradient": given, "scale": Build(kernels.scale_kernel, types, {"BLOCK": 4096}, 8)}
+    made = {"softmax_gradient": given, "scale": Build(kernels.scale_kernel, types, {"BLOCK": 4096}, 8)}
+    # In pairs on Hopper; on newer chips larger tiles, whose sums are not in registers, leave more room.
+    for name, place, chips in (("logits", 5, ENGINE[:1]), ("logits_wide", 1, ENGINE)):
+        made[name] = _logits(place, chips)
+    return made
+
+
+def _logits(place: int, chips: tuple[str, ...]) -> Build:
+    from .triton_linear_cross_entropy import logits_kernel
+
+    tiling = TILINGS["16"][place][0]
+    options = launch_options(tiling)
+    warps, stages = options.pop("num_warps"), options.pop("num_stages")
+    m, n, k = (tiling[f"TILE_{axis}"] for axis in "MNK")
+    types = {"largest": "*fp32", "sums": "*fp32"} | dict.fromkeys("TVD", "i32")
+    for name, rows, cols in (("z", m, n // tiling["PARTS"]), ("x", m, k), ("w", n, k)):
+        types[name] = f"tensordesc<bf16[{rows},{cols}]>"
+    flags = {"X_TRANSPOSED": False, "W_TRANSPOSED": False, "PRECISION": "ieee"}
+    return Build(logits_kernel, types, {**options, **flags}, warps, stages, chips=chips)

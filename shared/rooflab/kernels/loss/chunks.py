@@ -24,6 +24,6 @@ def chunk_tokens(words: int, d: int, itemsize: int) -> int:
     return max(1, room // _ROWS) * _ROWS
 
 
-def softmax_blocks(words: int) -> tuple[int, int, int]:
-    """Return block size, warps and stages of the softmax over rows of so many words."""
-    return (8192, 16, 2) if words > 4096 else (1024, 4, 2)
+def softmax_blocks(words: int) -> tuple[int, int]:
+    """Return how many of so many words a program turns into their gradient, and its warps."""
+    return (8192, 8) if words > 4096 else (1024, 4)

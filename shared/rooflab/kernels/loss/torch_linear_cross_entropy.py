@@ -15,9 +15,9 @@ import torch
 from ..demands import floats, refuse, together
 from ..launching import launch
 from ..products.torch_operands import as_stored, padded_empty
-from ..products.torch_products import multiply
-from .chunks import chunk_tokens, softmax_blocks
-from .triton_linear_cross_entropy import scale_kernel, softmax_gradient_kernel
+from .chunks import chunk_tokens
+from .torch_chunk import compute_logits, multiply_both, turn_into_gradient
+from .triton_linear_cross_entropy import scale_kernel
 
 __all__ = ["linear_cross_entropy", "loss_and_gradients", "scaled"]
 
@@ -74,32 +74,10 @@ def loss_and_gradients(
     for start in range(0, tokens, size):
         some = slice(start, min(tokens, start + size))
         g = z[: some.stop - start]
-        multiply(g, x[some], weight.t())
-        _softmax_gradient(losses[some], g, target[some], ignore_index, gradient=wants_dx or wants_dw)
-        if wants_dx:
-            multiply(dx[some, :d], g, weight, splits=_splits(len(g), d, words, x.device))
-        if wants_dw:
-            multiply(dw[:, :d], g.t(), x[some], add=start > 0)
+        statistics = compute_logits(g, x[some], weight)
+        turn_into_gradient(losses[some], g, target[some], statistics, ignore_index, gradient=wants_dx or wants_dw)
+        multiply_both(dx[some, :d], dw[:, :d], g, x[some], weight, add=start > 0)
     return losses.sum(), dx, dw
-
-
-def _splits(tokens: int, d: int, words: int, device: torch.device) -> int:
-    """Into how many ranges the words are cut for dx, whose few tiles would leave most multiprocessors idle."""
-    if device.type == "cpu":
-        return 2 if words > 64 else 1
-    tiles = -(-tokens // 128) * -(-d // 256)
-    return max(1, min(torch.cuda.get_device_properties(device).multi_processor_count // tiles, words // 1024, 8))
-
-
-def _softmax_gradient(
-    losses: torch.Tensor, z: torch.Tensor, target: torch.Tensor, ignore_index: int, *, gradient: bool
-) -> None:
-    tokens, words = z.shape
-    block, warps, stages = softmax_blocks(words) if z.is_cuda else (64, 1, 1)
-    launch(
-        softmax_gradient_kernel, (tokens,), losses, z, target, words, z.stride(0), ignore_index, BLOCK=block,
-        GRADIENT=gradient, STAGES=stages, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
 
 
 @torch.library.custom_op("rooflab::scaled", mutates_args=())

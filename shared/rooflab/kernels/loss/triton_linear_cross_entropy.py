@@ -18,12 +18,20 @@ rounded at the end. Two schemes stay within that:
   8 T V d FLOPs even if nothing else took time, and each logit is exponentiated three times.
 * The logits of some tokens at a time, turned into their gradient where they are. 6 T V d FLOPs. The logits are moved
   five times (written, read and written by the softmax, read by two products), of which two take time of their own:
-  1.65 GB, 0.4 ms at 4.2 TB/s. dW is added to once per chunk of tokens, 8 V d bytes each time, by the copy engine while
-  the next tile is multiplied. Together 3.2 ms, and what the products fall short of 690 TFLOP/s.
+  1.65 GB, 0.4 ms at 4.2 TB/s. dW is added to once per chunk of tokens, 8 V d bytes each time: for chunks of 1,024
+  tokens 2.5 GB, 0.6 ms, unless dx is multiplied meanwhile. Together 3.2 ms, and what the products fall short of
+  690 TFLOP/s.
 
 The second is faster as long as a chunk fills the matrix units, so that is what is done, with chunks as large as memory
-allows: the larger they are, the more often a column of dW is used that has been read. A chunk's dx has few tiles but
-long sums: these are cut into ranges, added up in a fixed order afterwards.
+allows: the larger they are, the fewer times dW is read and written. A chunk's dx has few tiles but long sums: these are
+cut into ranges, added up in a fixed order afterwards.
+
+So that each logit is read and written once between the products, the first of them also leaves what the softmax needs:
+the maximum of each row of a tile, and its sum of exponentials. While one program computes these 128 x 128 exponentials,
+in some 1,024 cycles, the other one on its multiprocessor multiplies, for 6,144 at d = 768:
+
+>>> 128 * 128 / 16, 128 * 128 * 768 / 2048
+(1024.0, 6144.0)
 """
 
 from __future__ import annotations
@@ -31,42 +39,97 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["scale_kernel", "softmax_gradient_kernel"]
+from ..products.triton_matmul import place_of
+
+__all__ = ["logits_kernel", "scale_kernel", "softmax_gradient_kernel"]
+
+LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def store_logits(z, m, n, V, acc, PARTS: tl.constexpr):
+    """Store a tile in parts of its columns; returns maximum and sum of exponentials of its rows, to base 2."""
+    if PARTS == 1:
+        rounded = acc.to(z.dtype)
+        z.store([m, n], rounded)
+        inside = (n + tl.arange(0, acc.shape[1]) < V)[None, :]
+        exponent = tl.where(inside, rounded.to(tl.float32) * LOG2E, -float("inf"))
+        # What the maximum of NaN is depends on the machine; the sum is NaN anyway.
+        most = tl.max(tl.where(exponent == exponent, exponent, -float("inf")), 1)
+        shift = tl.where(most == -float("inf"), 0.0, most)  # -inf - -inf would be NaN
+        total = tl.sum(tl.exp2(exponent - shift[:, None]), 1)
+    else:
+        HALF: tl.constexpr = acc.shape[1] // 2
+        left, right = acc.reshape((acc.shape[0], 2, HALF)).permute((0, 2, 1)).split()
+        most, total = store_logits(z, m, n, V, left, PARTS // 2)
+        more, other = store_logits(z, m, n + HALF, V, right, PARTS // 2)
+        both = tl.maximum(most, more)
+        shift = tl.where(both == -float("inf"), 0.0, both)
+        total = total * tl.exp2(most - shift) + other * tl.exp2(more - shift)
+        most = both
+    return most, total
+
+
+@triton.jit
+def logits_kernel(
+    z, x, w, largest, sums, T, V, D,
+    TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
+    X_TRANSPOSED: tl.constexpr, W_TRANSPOSED: tl.constexpr, PRECISION: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """z = x W^T as `matmul_kernel` does it, and of each row of a tile maximum and sum of exponentials to base 2.
+
+    z, x and w are descriptors; the statistics, [T, V / TILE_N], are those of the logits as they are stored.
+    """
+    rows, cols = tl.cdiv(T, TILE_M), tl.cdiv(V, TILE_N)
+    for tile in tl.range(tl.program_id(0), rows * cols, tl.num_programs(0), flatten=True):
+        row, col = place_of(tile, rows, cols, GROUP)
+        m, n = row * TILE_M, col * TILE_N
+        acc = tl.zeros((TILE_M, TILE_N), tl.float32)
+        for k in tl.range(0, D, TILE_K, num_stages=STAGES):
+            some_x = x.load([k, m]).T if X_TRANSPOSED else x.load([m, k])
+            some_w = w.load([k, n]) if W_TRANSPOSED else w.load([n, k]).T
+            acc = tl.dot(some_x, some_w, acc, input_precision=PRECISION)
+        most, total = store_logits(z, m, n, V, acc, PARTS)
+        token = m + tl.arange(0, TILE_M)
+        tl.store(largest + token * cols + col, most, mask=token < T)
+        tl.store(sums + token * cols + col, total, mask=token < T)
 
 
 @triton.jit
 def softmax_gradient_kernel(
-    losses, z, targets, V, z_step, ignored,
-    BLOCK: tl.constexpr, GRADIENT: tl.constexpr, STAGES: tl.constexpr,
+    losses, z, targets, largest, sums, V, z_step, tiles, ignored,
+    BLOCK: tl.constexpr, TILES: tl.constexpr, GRADIENT: tl.constexpr,
 ):  # fmt: skip
-    """The loss of a token from its logits; with GRADIENT these are replaced by the loss's gradient.
+    """A token's loss from what `logits_kernel` left; with GRADIENT logits are replaced by the loss's gradient.
 
-    The row is read twice, the second time from the cache. A target that is no word makes the loss NaN.
+    A program has BLOCK words of a token, and the one that has the target stores the loss; without GRADIENT there is
+    no other. A target that is no word makes the loss NaN. TILES is `tiles` rounded up to a power of two.
     """
     row = tl.program_id(0).to(tl.int64)
-    target = tl.load(targets + row)
     z += row * z_step
-    col = tl.arange(0, BLOCK)
-    most, total = -float("inf"), 0.0
-    for start in tl.range(0, V, BLOCK, num_stages=STAGES):
-        x = tl.load(z + start + col, mask=start + col < V, other=-float("inf")).to(tl.float32) * 1.4426950408889634
-        # What the maximum of NaN is depends on the machine; the sum is NaN anyway.
-        new = tl.maximum(most, tl.max(tl.where(x == x, x, -float("inf")), 0))
-        shift = tl.where(new == -float("inf"), 0.0, new)  # -inf - -inf would be NaN
-        total = total * tl.exp2(most - shift) + tl.sum(tl.exp2(x - shift), 0)
-        most = new
-    is_word = (target >= 0) & (target < V)
-    counts = target != ignored
-    right = tl.load(z + target, mask=is_word & counts, other=float("nan")).to(tl.float32)
-    loss = (most + tl.log2(total)) * 0.6931471805599453 - right
-    tl.store(losses + row, tl.where(counts, loss, 0.0))
+    start = tl.program_id(1) * BLOCK
+    i = tl.arange(0, BLOCK)
     if GRADIENT:
+        x = tl.load(z + start + i, mask=start + i < V, other=0.0)
+    target = tl.load(targets + row)
+    is_word, counts = (target >= 0) & (target < V), target != ignored
+    mine = tl.where(is_word, target, 0) // BLOCK == tl.program_id(1) if GRADIENT else True
+    right = tl.load(z + target, mask=is_word & counts & mine, other=float("nan")).to(tl.float32)
+    j = tl.arange(0, TILES)
+    most_of = tl.load(largest + row * tiles + j, mask=j < tiles, other=-float("inf"))
+    most = tl.max(most_of, 0)
+    shift = tl.where(most == -float("inf"), 0.0, most)
+    total = tl.sum(tl.load(sums + row * tiles + j, mask=j < tiles, other=0.0) * tl.exp2(most_of - shift), 0)
+    loss = (most + tl.log2(total)) * LN2 - right
+    tl.store(losses + row, tl.where(counts, loss, 0.0), mask=mine)
+    if GRADIENT:
+        part = 1.0 / total
+        g = tl.where(counts, tl.exp2(x.to(tl.float32) * LOG2E - most) * part, 0.0)
         tl.debug_barrier()  # z[target] is read by one warp and replaced by another
-        for start in tl.range(0, V, BLOCK, num_stages=STAGES):
-            inside = start + col < V
-            x = tl.load(z + start + col, mask=inside, other=0.0).to(tl.float32) * 1.4426950408889634
-            g = tl.exp2(x - most) / total - tl.where(start + col == target, 1.0, 0.0)
-            tl.store(z + start + col, tl.where(counts, g, 0.0).to(z.dtype.element_ty), mask=inside)
+        tl.store(z + start + i, g.to(z.dtype.element_ty), mask=start + i < V)
+        tl.debug_barrier()  # and replaced again
+        g = tl.exp2(right * LOG2E - most) * part - 1.0
+        tl.store(z + target, g.to(z.dtype.element_ty), mask=is_word & counts & mine)
 
 
 @triton.jit

@@ -1,6 +1,6 @@
 """Products of matrices: in 16 bits, and in 8 bits with scales.
 
->>> tilings(8192, 8192, 8192, "16", 132)[0]["TILE_K"]
+>>> tilings(8192, 8192, "16", 132)[0]["TILE_K"]
 64
 """
 

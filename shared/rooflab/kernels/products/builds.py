@@ -11,27 +11,26 @@ from typing import Any
 
 from rooflab.kernels.compiled import Build, types_of
 
-from .tiles import TILINGS, launch_options
+from .tiles import HOPPER, TILINGS, launch_options
 
 __all__ = ["ENGINE", "builds", "matvec"]
 
 ENGINE = ("sm90", "sm100")  # chips with a copy engine for tiles
 _PLAIN = ("sm80", "gfx942")
-_STEPS = "M N K c_step a_step b_step"
+_SIZES = "M N K"
 
 
 def builds() -> dict[str, Build]:
     """Return each kernel with the types and block sizes of a typical call, by name."""
     from .triton_matmul import add_splits_kernel
 
-    wide, special, _, two = (tiling for tiling, _ in TILINGS["16"][:4])
+    wide, two = (TILINGS["16"][place][0] for place in (0, 5))
     sums = dict(two, PARTS=2 * two["PARTS"])
     plain, exact = TILINGS["16 plain"][0][0], TILINGS["32"][0][0]
     made = {
         "matmul": _matmul(wide, ENGINE),
         "matmul_transposed": _matmul(wide, ENGINE, A_TRANSPOSED=True),
         "matmul_pairs": _matmul(two, ENGINE),
-        "matmul_specialized": _matmul(special, ENGINE[:1]),
         "matmul_add": _matmul(sums, ENGINE[:1], result="fp32", A_TRANSPOSED=True, ADD="engine"),
         "matmul_splits": _matmul(sums, ENGINE[:1], result="fp32", SPLITS=5),
         "matmul_plain": _matmul(plain, _PLAIN),
@@ -42,16 +41,15 @@ def builds() -> dict[str, Build]:
     # e4m3 came with compute capability 8.9; gfx942 has another one (e4m3fnuz), which is not the same numbers.
     for name, kind, place, chips in (
         ("scaled_matmul", "8", 0, ENGINE[:1]),
-        ("scaled_matmul_exact", "8 exact", 0, ENGINE[:1]),
-        ("block_scaled_matmul", "blocks", 0, ENGINE[:1]),
         ("scaled_matmul_pairs", "8", 3, ENGINE),
-        ("block_scaled_matmul_piped", "blocks", 1, ENGINE),
+        ("scaled_matmul_exact", "8 exact", 0, ENGINE),
+        ("block_scaled_matmul", "blocks", 0, ENGINE),
     ):
         made[name] = _scaled(TILINGS[kind][place][0], kind, chips)
     for form in ("plain", "int8", "fp8", "int4"):
         made[f"matvec_{form}"] = matvec(form, ENGINE, rows=1)
         made[f"matvec_{form}_plain"] = matvec(form, _PLAIN, rows=1)
-    return made
+    return made | _hopper()
 
 
 def matvec(
@@ -86,8 +84,6 @@ def _described(kind: str, rows: int, cols: int, transposed: bool = False) -> str
 
 
 def _matrices(tiling: Mapping[str, Any], given: str, result: str, a_transposed: Any, b_transposed: Any) -> Any:
-    if tiling["SPECIALIZE"]:
-        return {"c": f"*{result}", "a": f"*{given}", "b": f"*{given}"}
     m, n, k = (tiling[f"TILE_{axis}"] for axis in "MNK")
     return {
         "c": _described(result, m, n // tiling["PARTS"]),
@@ -115,16 +111,44 @@ def _matmul(
         "PRECISION": "ieee",
     } | more
     types = _matrices(tiling, given, result, flags["A_TRANSPOSED"], flags["B_TRANSPOSED"])
-    return _built(matmul_kernel, types | dict.fromkeys(_STEPS.split(), "i32"), tiling, flags, chips)
+    return _built(matmul_kernel, types | dict.fromkeys(_SIZES.split(), "i32"), tiling, flags, chips)
 
 
 def _scaled(tiling: Mapping[str, Any], kind: str, chips: tuple[str, ...]) -> Build:
     from .triton_scaled_matmul import block_scaled_matmul_kernel, scaled_matmul_kernel
 
     types = _matrices(tiling, "fp8e4nv", "bf16", False, True) | {"a_scale": "*fp32", "b_scale": "*fp32"}
-    types |= dict.fromkeys(_STEPS.split(), "i32")
+    types |= dict.fromkeys(_SIZES.split(), "i32")
     if kind != "blocks":
         flags = {"BY_ROW": True, "EXACT": kind == "8 exact"}
         return _built(scaled_matmul_kernel, types, tiling, flags, chips)
     types |= dict.fromkeys(("sa_block", "sb_block"), "i32")
     return _built(block_scaled_matmul_kernel, types, tiling, {"BLOCK": 128, "sa_row": 1, "sb_col": 1}, chips)
+
+
+def _hopper() -> dict[str, Build]:
+    """Those in Gluon, where this Triton has it."""
+    try:
+        from .triton_scaled_hopper import scaled_matmul_hopper_kernel as kernel
+    except ImportError:
+        return {}
+    exact = dict.fromkeys(("a_scale", "b_scale"), "*fp32")
+    numbers = dict.fromkeys((*_SIZES.split(), "sa_row", "sa_block", "sb_block", "sb_col"), "i32")
+    options = dict(HOPPER)
+    warps = options.pop("num_warps")
+    made = {}
+    for name, scales, result in (("", "row", "fp32"), ("block_", "block", "bf16")):
+        matrices = {"c": _laid_out(result, 64), "a": _laid_out("fp8e4nv", 64), "b": _laid_out("fp8e4nv", 128)}
+        made[f"{name}scaled_matmul_hopper"] = Build(
+            kernel, matrices | exact | numbers, {"SCALES": scales, **options}, warps, 1, ("M", "N", "K"), ENGINE[:1],
+            gluon=True,
+        )  # fmt: skip
+    return made
+
+
+def _laid_out(kind: str, rows: int) -> str:
+    """A descriptor of Gluon, which says how a block lies in shared memory."""
+    from triton.experimental.gluon import language as gl
+
+    kinds = {"fp8e4nv": gl.float8e4nv, "bf16": gl.bfloat16, "fp32": gl.float32}
+    return f"tensordesc<{kind}[{rows}, 128],{gl.NVMMASharedLayout.get_default_for([rows, 128], kinds[kind])!r}>"

@@ -16,7 +16,7 @@ import torch
 from ..launching import launch
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
-from .torch_operands import as_stored, described, give_scratch, padded_empty, processors
+from .torch_operands import as_stored, described, padded_empty, processors
 from .triton_matmul import add_splits_kernel, matmul_kernel
 
 __all__ = ["multiply"]
@@ -49,21 +49,14 @@ def multiply(
         height = -(-m // tiling["TILE_M"]) * tiling["TILE_M"]
         into = c if splits == 1 else padded_empty(splits * height, n, torch.float32, c.device)
         grid = (min(count_tiles(m, n, tiling) * splits, many * tiling["PER_SM"]),)
-        if tiling["SPECIALIZE"]:
-            give_scratch()
-            matrices = (into, a, b)
-        else:
-            matrices = (
-                described(into, (tiling["TILE_M"], tiling["TILE_N"] // tiling["PARTS"])),
-                described(a, (tiling["TILE_M"], tiling["TILE_K"]), a_transposed),
-                described(b, (tiling["TILE_K"], tiling["TILE_N"]), b_transposed),
-            )
+        matrices = (
+            described(into, (tiling["TILE_M"], tiling["TILE_N"] // tiling["PARTS"])),
+            described(a, (tiling["TILE_M"], tiling["TILE_K"]), a_transposed),
+            described(b, (tiling["TILE_K"], tiling["TILE_N"]), b_transposed),
+        )
         # The interpreter has no copy engine that adds.
         how = "no" if not add or splits > 1 else "engine" if c.is_cuda else "program"
-        launch(
-            matmul_kernel, grid, *matrices, m, n, k, into.stride(0), a.stride(0), b.stride(0), ADD=how, **flags,
-            **launch_options(tiling),
-        )  # fmt: skip
+        launch(matmul_kernel, grid, *matrices, m, n, k, ADD=how, **flags, **launch_options(tiling))
         if splits > 1:
             _add_splits(c, into, splits, add)
 
@@ -73,20 +66,18 @@ def multiply(
             spare = padded_empty(m, n, c.dtype, c.device) if add else c
             multiply(spare, *given, splits=splits, tiling=choice)
 
-        name, candidates = _candidates((m * splits, n, k // splits), a, wide, add=add)
+        name, candidates = _candidates((m * splits, n, k // splits), a, wide)
         tiling = choose(name, (m * splits, n, k // splits), candidates, tried, c.device)
     run(tiling)
 
 
-def _candidates(size: tuple[int, int, int], a: torch.Tensor, wide: int, *, add: bool) -> tuple[str, list[Any]]:
+def _candidates(size: tuple[int, int, int], a: torch.Tensor, wide: int) -> tuple[str, list[Any]]:
     """The name under which the choice is kept, and the tilings among which it is."""
     bits, (many, engine) = a.itemsize * 8, processors(a.device)
     if a.device.type == "cpu":
         return "matmul", [INTERPRETED]
-    every = tilings(*size, f"{bits}" if engine else f"{bits} plain", many)
-    # A group of warps stores its half of a tile in one part, and does not add: not for sums in fp32.
-    fitting = [each for each in every if not (each["SPECIALIZE"] and (add or wide > 1))]
-    return f"matmul_{bits}" + ("_wide" if wide > 1 else ""), fitting
+    every = tilings(*size[:2], f"{bits}" if engine else f"{bits} plain", many)
+    return f"matmul_{bits}" + ("_wide" if wide > 1 else ""), every
 
 
 def _add_splits(c: torch.Tensor, parts: torch.Tensor, splits: int, add: bool) -> None:

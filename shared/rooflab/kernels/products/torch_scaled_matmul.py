@@ -17,7 +17,8 @@ from ..demands import refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
-from .torch_operands import as_stored, described, give_scratch, padded_empty, processors
+from .torch_operands import as_stored, described, padded_empty, processors
+from .torch_scaled_hopper import launch_on_hopper, on_hopper
 from .triton_scaled_matmul import block_scaled_matmul_kernel, scaled_matmul_kernel
 
 __all__ = ["scaled_matmul", "scaled_product", "scaling"]
@@ -108,32 +109,31 @@ def _run(
 ) -> None:  # fmt: skip
     (m, k), n = a.shape, b.shape[1]
     a, b = as_stored(a, only=False)[0], as_stored(b, only=True)[0]
+    if kind != "block":
+        a_scale, b_scale = a_scale.reshape(-1).contiguous(), b_scale.reshape(-1).contiguous()
+    if (exact or kind == "block") and on_hopper(c.device):
+        launch_on_hopper(c, a, b, a_scale, b_scale, kind)
+        return
     many, engine = processors(c.device)
     if kind == "block":
         kernel, more = block_scaled_matmul_kernel, (*a_scale.stride(), *b_scale.stride())
         flags: dict[str, Any] = {"BLOCK": _BLOCK}
     else:
-        a_scale, b_scale = a_scale.reshape(-1).contiguous(), b_scale.reshape(-1).contiguous()
         kernel, more, flags = scaled_matmul_kernel, (), {"BY_ROW": kind == "row", "EXACT": exact}
 
     def run(choice: Mapping[str, Any]) -> None:
         tiling = dict(choice)
         grid = (min(count_tiles(m, n, tiling), many * tiling["PER_SM"]),)
-        matrices: tuple[Any, ...] = (c, a, b)
-        if tiling["SPECIALIZE"]:
-            give_scratch()
-        else:
-            matrices = (
-                described(c, (tiling["TILE_M"], tiling["TILE_N"] // tiling["PARTS"])),
-                described(a, (tiling["TILE_M"], tiling["TILE_K"])),
-                described(b, (tiling["TILE_N"], tiling["TILE_K"])),
-            )
-        sizes = (m, n, k, c.stride(0), a.stride(0), b.stride(0), *more)
-        launch(kernel, grid, *matrices, a_scale, b_scale, *sizes, **flags, **launch_options(tiling))
+        matrices = (
+            described(c, (tiling["TILE_M"], tiling["TILE_N"] // tiling["PARTS"])),
+            described(a, (tiling["TILE_M"], tiling["TILE_K"])),
+            described(b, (tiling["TILE_N"], tiling["TILE_K"])),
+        )
+        launch(kernel, grid, *matrices, a_scale, b_scale, m, n, k, *more, **flags, **launch_options(tiling))
 
     wanted = "blocks" if kind == "block" else "8 exact" if exact else "8"
     if c.device.type == "cpu":
         run(INTERPRETED | {"TILE_K": _BLOCK})
     else:
-        candidates = tilings(m, n, k, wanted if engine else f"{wanted} plain", many)
+        candidates = tilings(m, n, wanted if engine else f"{wanted} plain", many)
         run(choose(f"scaled_matmul_{wanted.replace(' ', '_')}", (m, n, k), candidates, run, c.device))

@@ -5,11 +5,12 @@
 
 FLOPs: 2 M N K. Bytes: s (M K + K N) read and s M N written, if the second-level cache keeps what tiles share.
 
-The one idea: nothing but products ever takes time. A program works through many tiles of C, and the two loops (over its
-tiles, and over K within a tile) are fused into one, so that the copy engine brings the first blocks of the next tile
-while this one is being stored. The copy engine also takes the finished tile away, in parts: a small buffer for a part
-of C leaves room for one more stage of A and B. What remains is the time in which sums become C in shared memory: with
-short sums (K = 1000) it counts, and two smaller programs on a multiprocessor take turns in it.
+The one idea: nothing but products ever takes time. A program stays on its multiprocessor and works through many tiles
+of C. The copy engine brings blocks of A and B some steps ahead, and takes the finished tile away in parts, while the
+next one is begun: a small buffer for a part of C leaves room for one more stage of A and B. Where the first blocks of a
+tile are waited for, a second, smaller program on the multiprocessor could multiply; at large sizes one program with
+larger tiles is as fast, since these read less of shared memory. (With `flatten` Triton is asked to make one loop of the
+tiles and the steps of K, so that not even the first blocks are waited for. Triton 3.6 and 3.7 do not do so for Hopper.)
 
 Neighbouring tiles of C need the same rows of A and columns of B. Tiles are therefore taken in groups of some rows of
 tiles, column by column, so that those in work at one time form a block that is nearly square:
@@ -67,42 +68,25 @@ def store_parts(c, m, n, acc, PARTS: tl.constexpr, ADD: tl.constexpr):
 
 
 @triton.jit
-def described(x, rows, cols, step, TILE_ROWS: tl.constexpr, TILE_COLS: tl.constexpr, TRANSPOSED: tl.constexpr):
-    """A descriptor, made on the device, of a matrix of rows and columns that may be stored transposed."""
-    if TRANSPOSED:
-        made = tl.make_tensor_descriptor(x, (cols, rows), (step, 1), (TILE_COLS, TILE_ROWS))
-    else:
-        made = tl.make_tensor_descriptor(x, (rows, cols), (step, 1), (TILE_ROWS, TILE_COLS))
-    return made
-
-
-@triton.jit
 def matmul_kernel(
-    c, a, b, M, N, K, c_step, a_step, b_step,
+    c, a, b, M, N, K,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     SPLITS: tl.constexpr, A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr, ADD: tl.constexpr,
-    PRECISION: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,
+    PRECISION: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """C = A B, or with ADD C += A B; copies end at the edges of a matrix, and fill up with zeros beyond them.
 
-    c, a and b are descriptors; with SPECIALIZE they are pointers: one warp then issues the copies and two groups of
-    four warps multiply, each half of a tile, and Triton can only halve descriptors that the kernel makes itself.
-    With SPLITS, K is cut into as many ranges, and C has as many slabs of whole rows of tiles, one for each range.
+    c, a and b are descriptors. With SPLITS, K is cut into as many ranges, and C has as many slabs of whole rows of
+    tiles, one for each range.
     """
     rows, cols = tl.cdiv(M, TILE_M), tl.cdiv(N, TILE_N)
     steps = tl.cdiv(tl.cdiv(K, TILE_K), SPLITS)
-    if SPECIALIZE:
-        c = described(c, M if SPLITS == 1 else SPLITS * rows * TILE_M, N, c_step, TILE_M, TILE_N, False)
-        a = described(a, M, K, a_step, TILE_M, TILE_K, A_TRANSPOSED)
-        b = described(b, K, N, b_step, TILE_K, TILE_N, B_TRANSPOSED)
-    for job in tl.range(
-        tl.program_id(0), rows * cols * SPLITS, tl.num_programs(0), flatten=not SPECIALIZE, warp_specialize=SPECIALIZE
-    ):
+    for job in tl.range(tl.program_id(0), rows * cols * SPLITS, tl.num_programs(0), flatten=True):
         split = job // (rows * cols)
         row, col = place_of(job % (rows * cols), rows, cols, GROUP)
         m, n = row * TILE_M, col * TILE_N
         acc = tl.zeros((TILE_M, TILE_N), tl.float32)
-        # As many steps for each job, past the end of K too, where all is zero: the fused loop then has no branches.
+        # As many steps for each job, past the end of K too, where all is zero: one loop could then have no branches.
         for step in tl.range(steps, num_stages=STAGES):
             k = (split * steps + step) * TILE_K
             x = a.load([k, m]).T if A_TRANSPOSED else a.load([m, k])

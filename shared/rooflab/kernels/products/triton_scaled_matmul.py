@@ -9,8 +9,8 @@ FLOPs: 2 M N K. Bytes: M K + K N read and 2 M N written, and the scales.
 
 The one idea: scales that do not depend on k wait until the sums are complete. Block scales cannot, but they come with
 what has to be done anyway: Hopper adds fp8 products with some 14 bits only, so partial sums have to be moved into
-fp32 registers every so often. Every 128 terms, they are multiplied by their scale on the way. Two groups of warps, or
-two programs, take turns in this, so that the matrix units are never without work.
+fp32 registers every so often. Every 128 terms, they are multiplied by their scale on the way. Two programs on a
+multiprocessor take turns in this.
 Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.3.2.
 
 Scales of blocks are few: 4 bytes to 128 elements of A and to 16,384 of B. Of all bytes of a product of 8192 cubed:
@@ -25,29 +25,23 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .triton_matmul import described, place_of, store_parts
+from .triton_matmul import place_of, store_parts
 
 __all__ = ["block_scaled_matmul_kernel", "scaled_matmul_kernel"]
 
 
 @triton.jit
 def scaled_matmul_kernel(
-    c, a, b, a_scale, b_scale, M, N, K, c_step, a_step, b_step,
+    c, a, b, a_scale, b_scale, M, N, K,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
-    BY_ROW: tl.constexpr, EXACT: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,
+    BY_ROW: tl.constexpr, EXACT: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """C = A B with a scale for each matrix, or BY_ROW for each row of A and column of B (see `matmul_kernel`).
 
     EXACT moves the sums of each step of TILE_K terms into fp32 registers.
     """
     rows, cols = tl.cdiv(M, TILE_M), tl.cdiv(N, TILE_N)
-    if SPECIALIZE:
-        c = described(c, M, N, c_step, TILE_M, TILE_N, False)
-        a = described(a, M, K, a_step, TILE_M, TILE_K, False)
-        b = described(b, K, N, b_step, TILE_K, TILE_N, True)
-    for tile in tl.range(
-        tl.program_id(0), rows * cols, tl.num_programs(0), flatten=not SPECIALIZE, warp_specialize=SPECIALIZE
-    ):
+    for tile in tl.range(tl.program_id(0), rows * cols, tl.num_programs(0), flatten=True):
         row, col = place_of(tile, rows, cols, GROUP)
         m, n = row * TILE_M, col * TILE_N
         acc = tl.zeros((TILE_M, TILE_N), tl.float32)
@@ -65,22 +59,16 @@ def scaled_matmul_kernel(
 
 @triton.jit
 def block_scaled_matmul_kernel(
-    c, a, b, a_scale, b_scale, M, N, K, c_step, a_step, b_step, sa_row, sa_block, sb_block, sb_col,
+    c, a, b, a_scale, b_scale, M, N, K, sa_row, sa_block, sb_block, sb_col,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
-    BLOCK: tl.constexpr, SPECIALIZE: tl.constexpr, STAGES: tl.constexpr,
+    BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """C = A B with a scale for each BLOCK elements of a row of A, and each BLOCK x BLOCK elements of B.
 
     TILE_K is BLOCK, and TILE_N divides it: a tile has one scale of B at a time, and one of A in each row.
     """
     rows, cols, steps = tl.cdiv(M, TILE_M), tl.cdiv(N, TILE_N), tl.cdiv(K, TILE_K)
-    if SPECIALIZE:
-        c = described(c, M, N, c_step, TILE_M, TILE_N, False)
-        a = described(a, M, K, a_step, TILE_M, TILE_K, False)
-        b = described(b, K, N, b_step, TILE_K, TILE_N, True)
-    for tile in tl.range(
-        tl.program_id(0), rows * cols, tl.num_programs(0), flatten=not SPECIALIZE, warp_specialize=SPECIALIZE
-    ):
+    for tile in tl.range(tl.program_id(0), rows * cols, tl.num_programs(0), flatten=True):
         row, col = place_of(tile, rows, cols, GROUP)
         m, n = row * TILE_M, col * TILE_N
         i = m + tl.arange(0, TILE_M)
