@@ -347,10 +347,19 @@ class TestLeaderboard:
         assert leaderboard.title(["muon"], {}) == ("muon", [])
         assert leaderboard.title(["a rung of old"], {}) == ("a rung of old", [])
 
-    def test_folders_without_runs(self, command, tmp_path):
+    def test_runs_that_are_of_no_use_are_named(self, command, tmp_path):
         code, _, err = command("leaderboard", tmp_path)
         assert code == 1
         assert "there is no run in it" in err
+        (leave(tmp_path / "a" / "unended", (1, 2, 3), target=1.0) / "summary.json").unlink()
+        code, _, err = command("leaderboard", "a")
+        assert code == 1
+        assert "expected at least one run that has ended" in err
+        group(tmp_path / "a", FIVE, target=1.0)
+        code, out, err = command("leaderboard", "a")
+        assert code == 0
+        assert err.startswith("Left out: The run in a/unended has not ended: go on with it")
+        assert "10.1 s ± 160 ms, of 1." in out
 
 
 class TestCurves:

@@ -50,18 +50,20 @@ def test_losses_are_torchs(changes):
     wanted, wanted_norms, wanted_bits = losses(run_once, config.change(compile="no"))
     assert len(ours) == 6
     assert len(bits) == 2
-    # fp32 sums in another order: 1e-6 of a value near 4, which six updates may make ten times as much.
-    np.testing.assert_allclose(ours[0], wanted[0], rtol=1e-6)
-    np.testing.assert_allclose(ours, wanted, rtol=1e-5)
-    np.testing.assert_allclose(norms, wanted_norms, rtol=1e-3)
-    np.testing.assert_allclose(bits, wanted_bits, rtol=1e-5)
+    # fp32 sums in another order: 1e-6 of a value near 4, which six updates may make ten times as much. On a GPU sums
+    # have no fixed order, and Muon iterates in bf16.
+    near = 1e-5 if not find_device().is_accelerator else 1e-2 if config.optimizer == "muon" else 1e-4
+    np.testing.assert_allclose(ours[0], wanted[0], rtol=near / 10)
+    np.testing.assert_allclose(ours, wanted, rtol=near)
+    np.testing.assert_allclose(norms, wanted_norms, rtol=100 * near)
+    np.testing.assert_allclose(bits, wanted_bits, rtol=near)
 
 
 def test_losses_differ_where_a_number_of_the_optimizer_does():
     config = toys.config(layers=1, steps=6, log_every=1, compile="model")
     ours, wanted = (losses(train, config.change(**one))[0]
                     for train, one in ((twin.run_twin, {"beta2": 0.99}), (run_once, {"compile": "no"})))  # fmt: skip
-    assert not np.allclose(ours, wanted, rtol=1e-5)
+    assert not np.allclose(ours, wanted, rtol=1e-4)
 
 
 def test_bf16_stays_near():

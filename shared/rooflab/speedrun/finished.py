@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -107,19 +107,30 @@ class Group:
         return [found[0] for run in self.runs if (found := run.reached(target))]
 
 
-def read_runs(path: Path) -> tuple[Run, ...]:
+def read_runs(path: Path, *, leave_out: Callable[[str], None] | None = None) -> tuple[Run, ...]:
     """The runs in a folder: that of one run, or one that has folders of runs in it, such as `--seeds` makes.
 
+    Args:
+        path: the folder.
+        leave_out: is told why a run is of no use, and the others are returned; None: such a run is an error.
+
     Raises:
-        RunsError: there is none, one has not ended, or a file of one cannot be read.
+        RunsError: there is none; or one has not ended, or a file of one cannot be read.
     """
-    if (path / "config.json").is_file():
-        return (_read(path),)
-    found = sorted(file.parent for file in path.glob("**/config.json")) if path.is_dir() else []
+    here = [path] if (path / "config.json").is_file() else []
+    found = here or (sorted(file.parent for file in path.glob("**/config.json")) if path.is_dir() else [])
     if not found:
         what = "there is no such folder" if not path.exists() else "there is no run in it"
         raise RunsError(f"{path}: {what}; expected a folder that `rooflab speedrun` made, or one with such folders.")
-    return tuple(_read(folder) for folder in found)
+    runs = []
+    for folder in found:
+        try:
+            runs.append(_read(folder))
+        except RunsError as error:
+            if leave_out is None:
+                raise
+            leave_out(str(error))
+    return tuple(runs)
 
 
 def _read(folder: Path) -> Run:

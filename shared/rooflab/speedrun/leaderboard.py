@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -86,7 +87,7 @@ def add_leaderboard_options(parser: argparse.ArgumentParser) -> None:
 
 def leaderboard(options: argparse.Namespace) -> int:
     """Write the page, and say in one line for each table who leads; returns the exit code."""
-    runs = {run.path.resolve(): run for folder in options.folders for run in read_runs(folder)}
+    runs = {run.path.resolve(): run for folder in options.folders for run in read_runs(folder, leave_out=_tell)}
     boards = tables(grouped(runs.values(), by_target=not options.target), options.target)
     path = options.html or Path(".rooflab/speedrun.html")
     output_folder(path.parent)
@@ -95,6 +96,10 @@ def leaderboard(options: argparse.Namespace) -> int:
         print(f"{_heading(entries, target)}: {_leader(entries[0])}, of {len(entries)}.")
     print(f"The page is {path}.")
     return 0
+
+
+def _tell(why: str) -> None:
+    print(f"Left out: {why}", file=sys.stderr)
 
 
 def _leader(entry: Entry) -> str:
@@ -160,7 +165,7 @@ def page(boards: Mapping[tuple[Any, float], Sequence[Entry]], runs: int) -> str:
         RunsError: there is nothing to show.
     """
     if not boards:
-        raise RunsError("expected folders with at least one run for a leaderboard; found none")
+        raise RunsError("expected at least one run that has ended for a leaderboard; found none")
     today = datetime.date.today()
     names = [_heading(entries, target) for (_, target), entries in boards.items()]
     links = "".join(f'<li><a href="#board-{n}">{escape(name)}</a></li>' for n, name in enumerate(names, 1))
