@@ -24,12 +24,13 @@ def draw(lines: Sequence[Mapping[str, Any]], title: str, *, target: float = 0.0)
     """A figure of the training loss, in nats a token, and the validation loss, in bits a byte, over training time."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     from ..plots.style import BOUND, house_style, series_style, set_axis
 
     with matplotlib.rc_context(house_style):
         fig = Figure(figsize=(7.2, 3.4), layout="constrained")
-        left, right = fig.subplots(1, 2)
+        left, right = fig.subplots(1, 2, sharex=True)
         for ax, key, label, number in (
             (left, "loss", "training loss (nats per token)", 0),
             (right, "bits_per_byte", "validation loss (bits per byte)", 1),
@@ -38,6 +39,8 @@ def draw(lines: Sequence[Mapping[str, Any]], title: str, *, target: float = 0.0)
             ax.plot(times, values, markersize=4, **series_style(number))
             ax.set_ylabel(label)
             set_axis(ax.xaxis, label="training time", unit="s", log=False)
+            ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+        left.set_xlim(left=0)  # what is compared is time from the first step
         if target:
             right.axhline(target, linestyle="--", label="target", **dict[str, Any](BOUND))
             right.legend()
