@@ -5,6 +5,7 @@
     tools/corpus_pins.py digest WHEELS      encode all, and write the digest that must come out
     tools/corpus_pins.py table              write the table of packages into docs/speedrun-data.md
 
+>>> from email import message_from_string
 >>> licence_of(message_from_string("License: BSD\\nClassifier: License :: OSI Approved :: BSD License"))
 'BSD'
 """
