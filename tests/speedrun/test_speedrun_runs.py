@@ -219,7 +219,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.speedrun import toys
 from rooflab.device import Device
-from rooflab.speedrun.ranks import joined
+from rooflab.speedrun.ranks import joined, leave
 from rooflab.speedrun.train import Trainer
 with joined("gloo") as ranks:
     found = {{}}
@@ -231,6 +231,7 @@ with joined("gloo") as ranks:
         found[name] = dict(losses=[l for line in lines for l in line.get("losses", [])], bits=result.bits_per_byte,
                            tokens=result.tokens, total=float(trainer.buffers.params.double().sum()))
     Path({folder!r}, f"{{ranks.rank}}.json").write_text(json.dumps(found))
+leave(0)
 """
 
 
