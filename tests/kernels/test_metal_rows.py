@@ -15,8 +15,8 @@ from rooflab.kernels.rows import metal_norm, metal_softmax, metal_source, torch_
 from .metal_emulation import COMPILER, Library  # isort: skip
 
 pytestmark = [
-    pytest.mark.skipif(COMPILER is None, reason="needs g++"),
-    pytest.mark.skipif(DEVICE != "cpu", reason="runs on a CPU"),
+    pytest.mark.skipif(COMPILER is None, reason="needs g++, with which shaders are compiled as C++"),
+    pytest.mark.skipif(DEVICE != "cpu", reason="the shaders' C++ form takes tensors on the CPU"),
 ]
 ROWS_OPS = ["softmax", "rms_norm", "layer_norm"]
 
