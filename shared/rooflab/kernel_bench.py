@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["add_bench_options", "bench", "draw", "row"]
 
 Found = Mapping[str, Mapping[str, Any]]  # of each case: its ceiling's name, the target, the seconds of each candidate
+_UNIT = "kernels_"  # a record for each kernel, under this name and the kernel's
+_NOISE = 0.01  # two medians of one run differ by so much for no reason
 
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
@@ -34,57 +36,116 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, default=Path(".rooflab/bench"), metavar="DIR", help="for the results")
     parser.add_argument("--tune", action="store_true", help="find the best block sizes for this chip first")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
+    parser.add_argument("--recorded", metavar="DEVICE", help="measure nothing; show the records of nvidia-h200, say")
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Measure kernels, print a table, and leave a record and a figure; returns 1 if one of them is wrong."""
-    from .device import find_device
-    from .kernels.benchmark import run_case
+    """Measure kernels, print a table, and leave records and a figure; returns 1 if one of them is wrong."""
     from .kernels.catalogue import every_case
     from .kernels.launching import ready
-    from .kernels.tuner import tune_kernels
-    from .records import save_record
 
+    if options.recorded:
+        found = _recorded(options.recorded, options.kernel)
+        _show(found, options.output)
+        return 0
     ready()
-    if find_device().kind not in ("cuda", "rocm"):
-        raise ValueError(
-            "There is no GPU that Triton compiles for, and an interpreted kernel has no speed: see `rooflab compile`, "
-            "or count what a kernel moves with rooflab.count."
-        )
+    _need_gpu()
     cases = [case for case in every_case(options.kernel) if options.size in (None, case.size)]
     if not cases:
         raise ValueError(f"No kernel is measured at the size {options.size!r}.")
-    if options.tune:
-        print(f"The best block sizes are kept in {tune_kernels([case.kernel for case in cases], options.size)}.")
-    bar = Progress("bench kernels", len(cases), unit="case")
-    found: dict[str, Any] = {}
-    wrong = []
-    for number, case in enumerate(cases, 1):
-        bar.step(number)
-        try:
-            seconds = run_case(case)
-        except AssertionError as error:
-            wrong.append(str(error))
-            continue
-        found[f"{case.kernel} {case.size}"] = _kept(case, seconds)
-        _free()
-    bar.close("measured")
-    head = ["kernel", "size", "time", "rooflab", "best rival", "target"]
-    print(render_text(head, [row(name, one) for name, one in found.items()], width=terminal_width()))
-    print("\nrooflab, best rival: share of the speed of the ceiling, a copy of the same size or the library to beat.")
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = save_record("kernels", found, folder=options.output)
-    (options.output / "kernels.png").write_bytes(draw(found))
-    print(f"Kept in {path} and {options.output / 'kernels.png'}.")
-    if options.record:
-        print(f"Recorded in {save_record('kernels', found)}.")
+    _prepare(options, cases)
+    found, wrong = _measure(cases, options)
+    if found:
+        _show(found, options.output)
     for sentence in wrong:
         print(f"rooflab: {sentence}")
     return int(bool(wrong))
 
 
-def _kept(case: Case, seconds: Mapping[str, float]) -> dict[str, Any]:
-    return {"ceiling": case.ceiling, "target": case.target, "seconds": dict(seconds)}
+def _need_gpu() -> None:
+    from .device import find_device
+
+    if find_device().kind not in ("cuda", "rocm"):
+        raise ValueError(
+            "There is no GPU that Triton compiles for, and an interpreted kernel has no speed: see `rooflab compile`, "
+            "or count what a kernel moves with rooflab.count; `--recorded nvidia-h200` shows what was measured on one."
+        )
+
+
+def _prepare(options: argparse.Namespace, cases: Sequence[Case]) -> None:
+    """Find block sizes, if that is wanted; then compile in many processes what the cases will run."""
+    from .kernels.precompile import compile_candidates
+    from .kernels.tuner import tune_kernels
+
+    wanted = sorted({case.kernel for case in cases})
+    if options.tune:
+        print(f"The best block sizes are kept in {tune_kernels(wanted, options.size)}.")
+    if len(cases) > 1:
+        print(f"Compiling the candidates of {len(cases)} cases, in as many processes as there are cores.")
+        compile_candidates(wanted, options.size)
+
+
+def _measure(cases: Sequence[Case], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Results by case, which are kept on disk as they come; and sentences on what is wrong."""
+    from .kernels.benchmark import peak_bytes, run_case
+
+    bar = Progress("bench kernels", len(cases), unit="case")
+    found: dict[str, Any] = {}
+    wrong: list[str] = []
+    for number, case in enumerate(cases, 1):
+        bar.step(number)
+        try:
+            timed = run_case(case)
+            one: dict[str, Any] = {"ceiling": case.ceiling, "target": case.target, "seconds": dict(timed.seconds)}
+            if case.leads:
+                one["leads"] = True
+            if case.most_bytes is not None:
+                able = [name for name in case.candidates if name not in timed.left_out]
+                one |= {"most_bytes": case.most_bytes, "peak_bytes": peak_bytes(case, able)}
+            found[f"{case.kernel} {case.size}"] = one
+            _keep(case.kernel, found, options)
+            for rival, reason in timed.left_out.items():
+                print(f"{case.kernel} {case.size}: {rival} cannot run here: {reason}")
+        except AssertionError as error:
+            wrong.append(str(error))
+        except Exception as error:  # of a compiler or of a chip, whose kinds differ; the other cases go on
+            wrong.append(f"{case.kernel} {case.size}: {(str(error).splitlines() or [type(error).__name__])[0]}")
+        _free()
+    bar.close("measured")
+    return found, wrong
+
+
+def _keep(kernel: str, found: Found, options: argparse.Namespace) -> None:
+    """Save a kernel's cases as a record of its own, so that another run of one kernel replaces no other's."""
+    from .records import save_record
+
+    own = {name: one for name, one in found.items() if name.partition(" ")[0] == kernel}
+    save_record(f"{_UNIT}{kernel}", own, folder=options.output)
+    if options.record:
+        save_record(f"{_UNIT}{kernel}", own)
+
+
+def _recorded(device: str, wanted: Sequence[str]) -> dict[str, Any]:
+    """The results that are kept of a device, by its folder's name."""
+    from .records import all_records
+
+    found: dict[str, Any] = {}
+    for record in all_records(device):
+        unit = str(record.get("unit", ""))
+        if unit.startswith(_UNIT) and (not wanted or unit.removeprefix(_UNIT) in wanted):
+            found |= record["values"]
+    if not found:
+        raise ValueError(f"There is no record of these kernels on {device!r}.")
+    return found
+
+
+def _show(found: Found, output: Path) -> None:
+    head = ["kernel", "size", "time", "rooflab", "best rival", "target"]
+    print(render_text(head, [row(name, one) for name, one in found.items()], width=terminal_width()))
+    print("\nrooflab, best rival: share of the speed of the ceiling, a copy of the same size or the library to beat.")
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "kernels.png").write_bytes(draw(found))
+    print(f"The figure is {output / 'kernels.png'}.")
 
 
 def row(name: str, one: Mapping[str, Any]) -> list[str]:
@@ -96,9 +157,15 @@ def row(name: str, one: Mapping[str, Any]) -> list[str]:
     rivals = {rival: value for rival, value in shares.items() if rival != OURS}
     best = max(rivals, key=rivals.__getitem__, default="")
     told = f"{rivals[best]:.2f} ({best})" if best else "–"
-    reached = "" if shares[OURS] >= one["target"] else ", missed"
+    short = ["missed"] if shares[OURS] < one["target"] else []
+    if one.get("leads") and best and shares[OURS] < rivals[best] - _NOISE:
+        short.append("behind")
+    if "most_bytes" in one:
+        peak = one["peak_bytes"][OURS]
+        told += f"; {format_si(peak, 'B')} ({format_si(one['peak_bytes'][one['ceiling']], 'B')})"
+        short += [f"over {format_si(one['most_bytes'], 'B')}"] if peak > one["most_bytes"] else []
     taken = format_si(one["seconds"][OURS], "s")
-    return [kernel, size, taken, f"{shares[OURS]:.2f}", told, f"{one['target']:.2f}{reached}"]
+    return [kernel, size, taken, f"{shares[OURS]:.2f}", told, ", ".join([f"{one['target']:.2f}", *short])]
 
 
 def draw(found: Found) -> bytes:

@@ -131,9 +131,10 @@ def _usable(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def all_records() -> list[dict[str, Any]]:
-    """Every record, sorted by device and unit; damaged ones are left out, which is said."""
-    return [record for path in sorted(records_folder().glob("*/*.json")) if (record := _usable(path)) is not None]
+def all_records(device: str = "*") -> list[dict[str, Any]]:
+    """Every record, or those in one device's folder, by device and unit; damaged ones are left out, which is said."""
+    found = (_usable(path) for path in sorted(records_folder().glob("*/*.json")) if device in ("*", path.parent.name))
+    return [record for record in found if record is not None]
 
 
 def reference(unit: str = "", device: str = "") -> dict[str, Any] | None:

@@ -1,6 +1,10 @@
 """The benchmark's cases: every candidate runs, is right, and is timed beside the others."""
 
+import argparse
+import dataclasses
+import functools
 import itertools
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +13,7 @@ from rooflab import kernel_bench
 from rooflab.clocks import HostClock
 from rooflab.kernels import benchmark
 from rooflab.kernels.attend.cases import cases as attention
-from rooflab.kernels.benchmark import Case, run_case, share
+from rooflab.kernels.benchmark import Case, graph_clock, run_case, share
 from rooflab.kernels.pointwise.cases import cases as pointwise
 from rooflab.kernels.quantize.cases import cases as quantize
 from rooflab.kernels.rows.cases import cases as rows
@@ -20,12 +24,17 @@ CASES = [*rows(((6, 40),), DEVICE), *pointwise(((5, 24),), DEVICE), *quantize(((
 CASES += attention(((16, 40, False), (16, 40, True)), ((2, 50, 16),), DEVICE, 40)
 
 
+def host(sets):
+    return HostClock()
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kernel} {case.size}")
 def test_every_candidate_is_right_and_has_a_time(case):
-    found = run_case(case, rounds=1, budget_s=0.01, clock=HostClock, sets=2)
-    assert set(found) == set(case.candidates)
-    assert {"rooflab", case.ceiling} <= set(found)
-    assert all(taken > 0 for taken in found.values())
+    found = run_case(case, rounds=1, budget_s=0.01, clock=host, sets=2)
+    assert found.left_out == {}
+    assert set(found.seconds) == set(case.candidates)
+    assert {"rooflab", case.ceiling} <= set(found.seconds)
+    assert all(taken > 0 for taken in found.seconds.values())
 
 
 def case_of(mine):
@@ -38,12 +47,34 @@ def case_of(mine):
 @pytest.mark.parametrize("wrong", [lambda x: x, lambda x: 2.01 * x, lambda x: x * float("nan")])
 def test_what_is_wrong_is_not_measured(wrong):
     with pytest.raises(AssertionError, match="double 4 x 4: the result of rooflab is off by"):
-        run_case(case_of(wrong), rounds=1, budget_s=0.01, clock=HostClock, sets=2)
+        run_case(case_of(wrong), rounds=1, budget_s=0.01, clock=host, sets=2)
+
+
+def failing(x):
+    raise NotImplementedError("not on this chip\nand a long trace")
+
+
+def test_a_rival_that_cannot_run_is_left_out_and_ours_is_an_error():
+    candidates = {"copy": torch.clone, "rooflab": lambda x: 2 * x, "library": failing}
+    case = dataclasses.replace(case_of(None), candidates=candidates)
+    found = run_case(case, rounds=1, budget_s=0.01, clock=host, sets=2)
+    assert set(found.seconds) == {"copy", "rooflab"}
+    assert found.left_out == {"library": "not on this chip"}
+    with pytest.raises(NotImplementedError):
+        run_case(case_of(failing), rounds=1, budget_s=0.01, clock=host, sets=2)
+
+
+@pytest.mark.parametrize("sets", [1, 2, 3, 8, 20, 21, 50])
+def test_a_graph_rotates_through_all_inputs_evenly(sets, monkeypatch):
+    monkeypatch.setattr("rooflab.clocks._torch_with_gpu", lambda what: None)
+    unroll = graph_clock(sets).unroll
+    assert unroll % sets == 0
+    assert unroll >= 20
 
 
 def test_inputs_are_rotated():
     seen = set()
-    run_case(case_of(lambda x: (seen.add(float(x[0, 0])), 2 * x)[1]), rounds=1, budget_s=0.01, clock=HostClock, sets=3)
+    run_case(case_of(lambda x: (seen.add(float(x[0, 0])), 2 * x)[1]), rounds=1, budget_s=0.01, clock=host, sets=3)
     assert seen == {1.0, 2.0, 3.0}
 
 
@@ -72,6 +103,45 @@ def test_a_row_says_whether_the_target_is_reached():
     rows = [kernel_bench.row(name, one) for name, one in FOUND.items()]
     assert rows[0] == ["softmax", "16384 x 1024", "20.5 µs", "0.98", "0.67 (jax)", "0.95"]
     assert rows[1][3:] == ["0.50", "–", "0.95, missed"]
+
+
+def test_a_row_says_who_is_ahead_and_what_memory_is_taken():
+    one = {"ceiling": "copy", "target": 0.95, "leads": True, "seconds": {"copy": 1e-5, "rooflab": 1.03e-5}}
+    assert kernel_bench.row("softmax 8 x 8", one | {"seconds": one["seconds"] | {"jax": 1.025e-5}})[5] == "0.95"
+    assert kernel_bench.row("softmax 8 x 8", one | {"seconds": one["seconds"] | {"jax": 1.0e-5}})[5] == "0.95, behind"
+    memory = one | {"most_bytes": 300 * 2**20, "peak_bytes": {"rooflab": 288 * 2**20, "copy": 872 * 2**20}}
+    assert kernel_bench.row("loss 8 x 8", memory)[4:] == ["–; 302 MB (914 MB)", "0.95"]
+    memory["peak_bytes"]["rooflab"] = 301 * 2**20
+    assert kernel_bench.row("loss 8 x 8", memory)[5] == "0.95, over 315 MB"
+
+
+def options(tmp_path, *words):
+    parser = argparse.ArgumentParser()
+    kernel_bench.add_bench_options(parser)
+    return parser.parse_args(["kernels", *words, "--output", str(tmp_path / "results")])
+
+
+def test_results_are_kept_as_they_come_a_record_for_each_kernel(tmp_path, monkeypatch, capsys):
+    ours = {"double": lambda x: 2 * x, "wrong": lambda x: x, "failing": failing}
+    cases = [dataclasses.replace(case_of(mine), kernel=name) for name, mine in ours.items()]
+    monkeypatch.setattr(kernel_bench, "_need_gpu", lambda: None)
+    monkeypatch.setattr(kernel_bench, "_free", lambda: None)
+    monkeypatch.setattr("rooflab.kernels.catalogue.every_case", lambda wanted: iter(cases))
+    monkeypatch.setattr("rooflab.kernels.precompile.compile_candidates", lambda kernels, size: None)
+    once = functools.partial(run_case, rounds=1, budget_s=0.01, clock=host, sets=2)
+    monkeypatch.setattr("rooflab.kernels.benchmark.run_case", once)
+    monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path / "records")
+    assert kernel_bench.bench(options(tmp_path, "--record")) == 1
+    told = capsys.readouterr().out
+    assert "rooflab: wrong 4 x 4: the result of rooflab is off by" in told
+    assert "rooflab: failing 4 x 4: not on this chip" in told
+    (path,) = (tmp_path / "records").glob("*/*.json")
+    assert path.name == "kernels_double.json"
+    assert set(json.loads(path.read_text())["values"]["double 4 x 4"]["seconds"]) == {"copy", "rooflab"}
+    assert kernel_bench.bench(options(tmp_path, "--recorded", path.parent.name)) == 0
+    assert "double | 4 x 4 |" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="no record of these kernels on 'nowhere'"):
+        kernel_bench.bench(options(tmp_path, "--recorded", "nowhere"))
 
 
 def test_the_figure_is_a_picture(tmp_path):

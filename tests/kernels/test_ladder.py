@@ -8,6 +8,7 @@ import pytest
 
 from rooflab.counters import count
 from rooflab.kernels.ladder import LADDERS, difference, find_ladder
+from rooflab.kernels.ladder.builds import builds
 from rooflab.kernels.ladder.predictions import COUNTS, SIZES, predicted, units
 
 from .agreement import DEVICE, counts, near, random, torch
@@ -224,6 +225,19 @@ for name, build in builds().items():
                   "cp.async.bulk.tensor" in ptx, "ttg.warp_specialize" in ttgir and "setmaxnreg" in ptx]
 print(json.dumps(told))
 """
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step.ladder} {step.name}")
+def test_what_is_compiled_is_what_is_launched(step, monkeypatch):
+    """Also the number of stages: at one more, a kernel may want more shared memory than there is."""
+    launched = {}
+    monkeypatch.setattr(step.module(), "launch", lambda kernel, grid, *given, **constants: launched.update(constants))
+    shape = {"softmax": (4, SIZES["softmax"][1]), "matmul": (128, 128), "attention": (1, 128, SIZES["attention"][2])}
+    some = torch.zeros(shape[step.ladder], dtype=torch.bfloat16)
+    step.function()(*[some] * {"softmax": 2, "matmul": 3, "attention": 4}[step.ladder])
+    build = builds()[f"{step.ladder} {step.name}"]
+    warps, stages = launched.pop("num_warps", 4), launched.pop("num_stages", 3)  # Triton's defaults
+    assert (launched, warps, stages) == (build.constants, build.warps, build.stages)
 
 
 def test_what_the_steps_become_for_hopper(tmp_path):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,10 @@ from rooflab.clocks import Clock, GraphClock
 from rooflab.measurement import measure_all
 from rooflab.tolerances import tolerance
 
-__all__ = ["OURS", "Case", "JaxLoop", "run_case", "share"]
+__all__ = ["OURS", "Case", "JaxLoop", "Timed", "graph_clock", "peak_bytes", "run_case", "share"]
 
 OURS = "rooflab"
+_UNROLL = 20  # calls in a graph, about
 _CACHES = 240e6  # bytes of inputs in rotation: several times the cache of any chip
 _FORMATS = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
@@ -57,6 +58,8 @@ class Case:
         reference: what is right, of a set in fp32; None for codes, which tests compare one by one.
         length: of the reductions, for the tolerance.
         target: the share of the ceiling that ours should reach.
+        leads: whether ours should be as fast as the best rival, too.
+        most_bytes: that ours should take beside its inputs at any moment; None where nobody asks.
         jax: makes loops of JAX's candidates, by name.
     """
 
@@ -68,19 +71,39 @@ class Case:
     reference: Callable[..., Any] | None
     length: int = 1
     target: float = 0.95
+    leads: bool = False
+    most_bytes: float | None = None
     jax: Mapping[str, Callable[[], JaxLoop]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What one case took.
+
+    Attributes:
+        seconds: per call, of each candidate: medians over the rounds.
+        left_out: rivals that cannot run here, and why.
+    """
+
+    seconds: Mapping[str, float]
+    left_out: Mapping[str, str]
+
+
+def graph_clock(sets: int) -> Clock:
+    """Return a clock whose graphs rotate through so many sets of inputs evenly."""
+    return GraphClock(sets * math.ceil(_UNROLL / sets))
+
+
 def run_case(
-    case: Case, *, rounds: int = 3, budget_s: float = 0.1, clock: Callable[[], Clock] = GraphClock, sets: int = 0
-) -> dict[str, float]:
-    """Time all candidates of a case in turn; returns their seconds per call, medians over the rounds.
+    case: Case, *, rounds: int = 3, budget_s: float = 0.1, clock: Callable[[int], Clock] = graph_clock, sets: int = 0
+) -> Timed:
+    """Time all candidates of a case in turn.
 
     Args:
         case: what to time.
         rounds: how many times all of them are measured.
         budget_s: sampling time of each candidate in a round.
-        clock: makes the clock for torch's candidates.
+        clock: makes the clock for torch's candidates, from the number of sets.
         sets: of inputs in rotation (default: as many as no cache holds).
 
     Raises:
@@ -90,17 +113,32 @@ def run_case(
     bytes_of_set = sum(each.numel() * each.element_size() for each in first)
     sets = sets or max(2, math.ceil(_CACHES / bytes_of_set))
     inputs = [first, *(case.inputs(seed) for seed in range(1, sets))]
-    _verify(case, first)
-    calls = {name: _spread(fn) for name, fn in case.candidates.items()}
+    left_out = _verify(case, first)
+    calls = {name: _spread(fn) for name, fn in case.candidates.items() if name not in left_out}
     found: dict[str, list[float]] = {}
     loops = {name: _Loop(made()) for name, made in case.jax.items()}
     for _ in range(rounds):
-        measured = measure_all(calls, clock=clock(), inputs=inputs, budget_s=budget_s, settle=0.01)
+        measured = measure_all(calls, clock=clock(sets), inputs=inputs, budget_s=budget_s, settle=0.01)
         for name, one in measured.items():
             found.setdefault(name, []).append(one.median_s)
         for name, loop in loops.items():
             found.setdefault(name, []).append(loop.seconds())
-    return {name: statistics.median(times) for name, times in found.items()}
+    return Timed({name: statistics.median(times) for name, times in found.items()}, left_out)
+
+
+def peak_bytes(case: Case, wanted: Iterable[str]) -> dict[str, int]:
+    """Return the most memory that a call of each candidate takes beside its inputs, on a CUDA device."""
+    import torch
+
+    found, given = {}, case.inputs(0)
+    for name in wanted:
+        case.candidates[name](*given)
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        case.candidates[name](*given)
+        found[name] = torch.cuda.max_memory_allocated() - before
+    return found
 
 
 def share(seconds: Mapping[str, float], ceiling: str) -> dict[str, float]:
@@ -113,15 +151,20 @@ def _spread(fn: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
     return lambda given: fn(*given)
 
 
-def _verify(case: Case, given: tuple[Any, ...]) -> None:
-    """Compare every candidate but a mere copy with the reference."""
-    if case.reference is None:
-        return
-    right = list(_tensors(case.reference(*[each.float() for each in given])))
+def _verify(case: Case, given: tuple[Any, ...]) -> dict[str, str]:
+    """Compare every candidate but a mere copy with the reference; returns rivals that fail, and their errors."""
+    left_out = {}
+    right = None if case.reference is None else list(_tensors(case.reference(*[each.float() for each in given])))
     for name, fn in case.candidates.items():
-        if name == case.ceiling and name in ("copy", "add", "traffic"):
+        try:
+            found = list(_tensors(fn(*given)))
+        except Exception as error:  # of a rival, whatever it is: a library that cannot do this here
+            if name in (OURS, case.ceiling):
+                raise
+            left_out[name] = (str(error).strip().splitlines() or [type(error).__name__])[0]
             continue
-        found = list(_tensors(fn(*given)))
+        if right is None or name in ("copy", "add", "traffic"):
+            continue
         for one, want in zip(found, right, strict=False):
             size = float(want.abs().max())
             allowed = tolerance(_FORMATS[str(one.dtype)], case.length, scale=size)
@@ -129,6 +172,7 @@ def _verify(case: Case, given: tuple[Any, ...]) -> None:
             off = float((one.float() - want.float()).abs().max())
             if not off <= 2 * (allowed.atol + allowed.rtol * size):
                 raise AssertionError(f"{case.kernel} {case.size}: the result of {name} is off by {off:g} of {size:g}")
+    return left_out
 
 
 def _tensors(value: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The same work by others: torch's own kernels, its compiler, JAX, and Liger where it is installed.
+"""The same work by others: torch's own kernels, its compiler, JAX, and Liger and torchao where they are installed.
 
 >>> liger("no_such_module") is None
 True
@@ -7,10 +7,11 @@ True
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["compiled", "has_jax_gpu", "jax_array", "liger"]
+__all__ = ["compiled", "has_jax_gpu", "jax_array", "liger", "torchao"]
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,14 +23,24 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def liger(module: str) -> Any:
     """Return a module of Liger's kernels, such as "rms_norm", or None where Liger is not installed."""
+    return _module(f"liger_kernel.ops.{module}")
+
+
+def torchao(module: str) -> Any:
+    """Return a module of torchao, such as "quantization.quant_primitives", or None where it is not installed."""
+    return _module(f"torchao.{module}")
+
+
+def _module(name: str) -> Any:
     try:
-        return importlib.import_module(f"liger_kernel.ops.{module}")
+        return importlib.import_module(name)
     except ImportError:
         return None
 
 
 def has_jax_gpu() -> bool:
-    """Whether JAX is installed and computes on a GPU."""
+    """Whether JAX is installed and computes on a GPU, whose memory it then shares with torch."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # before JAX takes three quarters of the memory
     try:
         import jax
     except ImportError:

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
-import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from rooflab.state import atomic_write
 
+from .precompile import Task, spread
 from .tuning import FILE, Choice, seconds_of, set_tuner
 
 __all__ = ["as_toml", "tune_kernels"]
@@ -42,9 +40,7 @@ def tune_kernels(kernels: Iterable[str], size: str | None = None) -> Path:
     import torch
 
     wanted, chip = sorted(set(kernels)), torch.cuda.get_device_name()
-    workers = max(1, (os.cpu_count() or 2) - 1)
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(_compile, [(wanted, size, part, workers) for part in range(workers)]))
+    spread(_compile, wanted, size)
     found: Found = {chip: {}}
 
     def choose(
@@ -76,7 +72,7 @@ def as_toml(found: Mapping[str, Mapping[str, Mapping[tuple[int, ...], Choice]]])
     return "\n".join(lines) + "\n"
 
 
-def _compile(task: tuple[list[str], str | None, int, int]) -> None:
+def _compile(task: Task) -> None:
     """Compile one part of the candidates, in a process of its own."""
     wanted, size, part, parts = task
     seen = set()

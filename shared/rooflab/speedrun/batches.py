@@ -12,9 +12,10 @@ what one with twice the batch would, and a run that is resumed goes on where it 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -113,12 +114,14 @@ def on_device(batches: Batches, first: int, last: int, device: Any, *, ahead: bo
         pair = torch.from_numpy(np.stack(batches.at(step)))  # [2, sequences, T]: one copy for both
         return pair.pin_memory() if pinned else pair
 
-    for pair in _ahead(made, first, last) if ahead else map(made, range(first, last)):
-        inputs, targets = pair.to(device, non_blocking=pinned).unbind(0)
-        yield inputs, targets
+    pairs = _ahead(made, first, last) if ahead else (made(step) for step in range(first, last))
+    with contextlib.closing(pairs):  # also where the reader leaves early: the thread has ended when this has
+        for pair in pairs:
+            inputs, targets = pair.to(device, non_blocking=pinned).unbind(0)
+            yield inputs, targets
 
 
-def _ahead(made: Any, first: int, last: int) -> Iterator[Any]:
+def _ahead(made: Any, first: int, last: int) -> Generator[Any, None, None]:
     """The same values, made by a thread that is two ahead; its errors come out here."""
     ready: queue.Queue[Any] = queue.Queue(maxsize=2)
     stop = threading.Event()

@@ -25,17 +25,18 @@ _TILES: dict[str, dict[str, Any]] = {
         "pipelined": {"COLS": _COLS, "STAGES": 3, "warps": 8},
     },
     "matmul": {
-        "naive": {"ROWS": 128}, "coalesced": {"COLS": 128}, "tiled": {"TILE": 128, "DEPTH": 64, "warps": 8},
+        "naive": {"ROWS": 128}, "coalesced": {"COLS": 128},
+        "tiled": {"TILE": 128, "DEPTH": 64, "warps": 8, "stages": 1},
         "pipelined": {"TILE": 128, "DEPTH": 64, "STAGES": 4, "warps": 8},
         "persistent": {"TILE": 128, "DEPTH": 64, "STAGES": 4, "warps": 8},
         "specialized": {"TILE": 128, "DEPTH": 64, "STAGES": 3},
     },
     "attention": {
         "naive": {"M": 128}, "coalesced": {"D": _D, "N": 32}, "online": {"D": _D, "N": 32},
-        "tiled": {"D": _D, "M": 128, "N": 128, "warps": 8},
+        "tiled": {"D": _D, "M": 128, "N": 128, "warps": 8, "stages": 1},
         "pipelined": {"D": _D, "M": 128, "N": 128, "STAGES": 2, "warps": 8},
         "persistent": {"D": _D, "M": 128, "N": 128, "STAGES": 2, "warps": 8},
-        "specialized": {"D": _D, "M": 128, "N": 128, "STAGES": 2},
+        "specialized": {"D": _D, "M": 128, "N": 128, "STAGES": 2, "stages": 2},
     },
 }  # fmt: skip
 
@@ -48,7 +49,7 @@ def builds() -> dict[str, Build]:
 def _build(step: Step) -> Build:
     kernel = getattr(step.module(), f"{step.ladder}_kernel")
     constants = dict(_TILES[step.ladder][step.name])
-    warps = constants.pop("warps", 4)
+    warps, stages = constants.pop("warps", 4), constants.pop("stages", 3)
     types = dict.fromkeys((name for name in kernel.arg_names if name not in constants), "i32")
     arrays = {"softmax": "y x", "matmul": "c a b", "attention": "o q k v"}[step.ladder].split()
     types |= dict.fromkeys(arrays, "*bf16")
@@ -57,7 +58,7 @@ def _build(step: Step) -> Build:
         blocks = {"c": (128, 128), "a": (128, 64), "b": (64, 128)}
         types |= {name: _tile(*blocks.get(name, (128, _D))) for name in arrays}
     chips = tuple(TARGETS) if step.ladder == "softmax" else CHIPS.get(step.name, tuple(TARGETS))
-    return Build(kernel, types, constants, warps, constants.get("STAGES", 1), chips=chips)
+    return Build(kernel, types, constants, warps, stages, chips=chips)
 
 
 def _tile(rows: int, cols: int) -> str:

@@ -53,4 +53,6 @@ def attention(o: Any, q: Any, k: Any, v: Any) -> None:
     check_tiles(q, 128)
     give_scratch()
     grid = (min(processors(q.device), L // 128 * heads),)
-    launch(attention_kernel, grid, o, q, k, v, D**-0.5, L, heads, D=D, M=128, N=128, STAGES=2, num_warps=4)
+    launch(
+        attention_kernel, grid, o, q, k, v, D**-0.5, L, heads, D=D, M=128, N=128, STAGES=2, num_stages=2, num_warps=4,
+    )  # fmt: skip

@@ -59,13 +59,12 @@ def _matmul(m: int, n: int, k: int, device: str) -> Case:
 
 
 def _scaled(m: int, n: int, k: int, kind: str, device: str) -> Case:
-    """One kind of scales; the rival for blocks, too, is the library's product with a scale for each row.
-
-    Both add up in fp32; the library's kernel for blocks needs a newer CUDA than many have.
-    """
+    """One kind of scales; where the library has no kernel for blocks, its rival is the one with a scale for a row."""
     import torch
 
     from .torch_scaled_matmul import scaled_matmul
+
+    has_blocks = _has_blocks()
 
     scales = {
         "tensor": ((1, 1), (1, 1)),
@@ -87,9 +86,21 @@ def _scaled(m: int, n: int, k: int, kind: str, device: str) -> Case:
         return (a @ b) * sa * sb
 
     def library(a: Any, b: Any, sa: Any, sb: Any) -> Any:
-        if kind == "block":
+        if kind == "block" and has_blocks:
+            sb = sb.t().contiguous().t()
+        elif kind == "block":
             sa, sb = a.new_ones(m, 1, dtype=torch.float32), b.new_ones(1, n, dtype=torch.float32)
         return torch._scaled_mm(a, b, sa, sb, out_dtype=torch.bfloat16)
 
     candidates: dict[str, Callable[..., Any]] = {"scaled_mm": library, "rooflab": scaled_matmul}
     return Case(f"scaled_matmul_{kind}", f"{m} x {n} x {k}", made, candidates, "scaled_mm", right, k, 0.9)
+
+
+def _has_blocks() -> bool:
+    """Whether torch's library multiplies with scales of blocks: on Hopper, from CUDA 12.9 on."""
+    import torch
+
+    if not torch.cuda.is_available() or torch.version.cuda is None:
+        return False
+    version = tuple(map(int, torch.version.cuda.split(".")[:2]))
+    return version >= (12, 9) and torch.cuda.get_device_capability()[0] == 9

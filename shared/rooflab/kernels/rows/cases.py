@@ -57,12 +57,12 @@ def _softmax(rows: int, cols: int, device: str) -> Iterator[Case]:
     if (library := rivals.liger("softmax")) is not None:
         forward["liger"] = lambda x: library._softmax_forward(x)[0]
     yield Case(
-        "softmax", size, lambda seed: made(seed)[:1], forward, "copy", lambda x: x.softmax(-1), cols,
+        "softmax", size, lambda seed: made(seed)[:1], forward, "copy", lambda x: x.softmax(-1), cols, leads=True,
         jax=_jax(lambda jax, x: jax.nn.softmax(x, -1), made, 1),
     )  # fmt: skip
     yield Case(
         "softmax_backward", size, lambda seed: (made(seed)[0].float().softmax(-1).bfloat16(), made(seed)[1]), backward,
-        "add", lambda y, dy: y * (dy - (y * dy).sum(-1, keepdim=True)), cols,
+        "add", lambda y, dy: y * (dy - (y * dy).sum(-1, keepdim=True)), cols, leads=True,
     )  # fmt: skip
 
 
