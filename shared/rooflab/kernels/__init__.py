@@ -23,25 +23,28 @@ if TYPE_CHECKING:
         add_rms_norm,
         gelu,
         layer_norm,
-        linear_cross_entropy,
         matmul,
         rms_norm,
         scaled_matmul,
         softmax,
         swiglu,
     )
-    from .attend.api import attention, attention_decode
+    from .attend.api import attention, attention_decode, rotary_heads
+    from .loss.api import cross_entropy_with_gradient, linear_cross_entropy
     from .products.api import matvec
     from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4, quantize_weights
 
 __all__ = [
-    "add_layer_norm", "add_rms_norm", "attention", "attention_decode", "gelu", "layer_norm", "linear_cross_entropy",
-    "matmul", "matvec", "quantize_fp8", "quantize_mx", "quantize_nvfp4", "quantize_weights", "rms_norm",
-    "scaled_matmul", "softmax", "swiglu",
+    "add_layer_norm", "add_rms_norm", "attention", "attention_decode", "cross_entropy_with_gradient", "gelu",
+    "layer_norm", "linear_cross_entropy", "matmul", "matvec", "quantize_fp8", "quantize_mx", "quantize_nvfp4",
+    "quantize_weights", "rms_norm", "rotary_heads", "scaled_matmul", "softmax", "swiglu",
 ]  # fmt: skip
 
 # The families whose functions have their own module, by the first word of a name.
-_ELSEWHERE = {"attention": "attend", "matvec": "products", "quantize": "quantize"}
+_ELSEWHERE = {
+    "attention": "attend", "rotary": "attend", "matvec": "products", "quantize": "quantize", "linear": "loss",
+    "cross": "loss",
+}  # fmt: skip
 
 prefer_interpreter()
 

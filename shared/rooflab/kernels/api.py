@@ -20,7 +20,7 @@ from .demands import framework
 from .launching import need_triton, ready
 
 __all__ = [
-    "add_layer_norm", "add_rms_norm", "function_for", "gelu", "layer_norm", "linear_cross_entropy", "load", "matmul",
+    "add_layer_norm", "add_rms_norm", "function_for", "gelu", "layer_norm", "load", "matmul",
     "rms_norm", "scaled_matmul", "softmax", "swiglu",
 ]  # fmt: skip
 
@@ -37,8 +37,10 @@ _MODULES = {
     "matvec": "products.torch_matvec",
     "scaled_matmul": "products.torch_scaled_matmul",
     "linear_cross_entropy": "loss.torch_linear_cross_entropy",
+    "cross_entropy_with_gradient": "loss.torch_cross_entropy",
     "attention": "attend.torch_attention",
     "attention_decode": "attend.torch_decode",
+    "rotary_heads": "attend.torch_heads",
 }
 _JAX_MODULES = {
     "softmax": "rows.pallas_softmax",
@@ -181,22 +183,6 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any, b_scale: Any, *, dtype: Any = No
         of shape [M, N]. Source: DeepSeek-AI 2024, section 3.3.
     """
     return function_for(a, "scaled_matmul")(a, b, a_scale, b_scale, dtype=dtype, exact=exact)
-
-
-def linear_cross_entropy(x: Any, weight: Any, target: Any, ignore_index: int = -100, reduction: str = "mean") -> Any:
-    """Cross-entropy of a linear layer's logits, x times the weight transposed, never all in memory.
-
-    Args:
-        x: of shape [..., d], float32, bfloat16 or float16.
-        weight: of shape [V, d], the same format.
-        target: of shape [...], int64: words below V. Any other one makes the loss NaN.
-        ignore_index: a target that does not count.
-        reduction: "mean" over the targets that count (NaN if none does, as in torch), or "sum".
-
-    Returns:
-        a float32 number. Logits are rounded to the format of x, as a linear layer's are; all else is in fp32.
-    """
-    return function_for(x, "linear_cross_entropy")(x, weight, target, ignore_index, reduction)
 
 
 def load() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..api import function_for
 
-__all__ = ["attention", "attention_decode"]
+__all__ = ["attention", "attention_decode", "rotary_heads"]
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None) -> Any:
@@ -46,3 +46,20 @@ def attention_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> A
         the shape and format of q.
     """
     return function_for(q, "attention_decode")(q, k, v, scale=scale)
+
+
+def rotary_heads(qkv: Any, cosine: Any, sine: Any, *, normalize: bool = False) -> tuple[Any, Any, Any]:
+    """Queries, keys and values of heads out of one product; queries and keys are turned by their position's angles.
+
+    Args:
+        qkv: of shape [batch, T, 3, heads, D], float32, bfloat16 or float16: the product of a layer, as it is; D is 16, 32,
+            64 or 128.
+        cosine: of shape [T, D / 2], float32; the pair (i, i + D / 2) is turned by one angle.
+        sine: the same.
+        normalize: whether each query and key is first divided by its root mean square (eps 1e-6).
+
+    Returns:
+        three of [batch, heads, T, D], in the format of qkv; in memory [batch, T, heads, D], as attention takes them.
+        Sources: Su et al. 2021; Henry et al. 2020.
+    """
+    return function_for(qkv, "rotary_heads")(qkv, cosine, sine, normalize)

@@ -10,7 +10,7 @@ small blocks on a multiprocessor hide each other's softmax, and were faster on a
 
 from __future__ import annotations
 
-__all__ = ["backward_blocks", "decode_blocks", "forward_blocks", "key_splits", "size_key"]
+__all__ = ["backward_blocks", "decode_blocks", "forward_blocks", "head_rows", "key_splits", "size_key"]
 
 _MOST_SPLITS = 128
 
@@ -54,6 +54,14 @@ def backward_blocks(width: int, itemsize: int, *, hopper: bool = False) -> tuple
         _all((64, 64, 4, 2), (128, 128, 8, 2), (128, 64, 8, 2), (64, 32, 4, 1)),
         _all((64, 64, 4, 2), (64, 128, 8, 2), (32, 128, 8, 3), (32, 64, 4, 1)),
     )
+
+
+def head_rows(device: str) -> list[Blocks]:
+    """Return how many heads of tokens a program of the kernels that prepare queries and keys can have."""
+    if device == "cpu":
+        return [{"ROWS": 8, "num_warps": 1}]
+    sizes = [(64, 4), (32, 4), (128, 4), (128, 8), (32, 2), (16, 1), (64, 8)]
+    return [{"ROWS": rows, "num_warps": warps} for rows, warps in sizes]
 
 
 def decode_blocks(width: int, itemsize: int) -> list[Blocks]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rooflab.kernels.compiled import Build
 
-from .blocks import backward_blocks, decode_blocks, forward_blocks
+from .blocks import backward_blocks, decode_blocks, forward_blocks, head_rows
 
 __all__ = ["CHIPS", "builds"]
 
@@ -39,7 +39,23 @@ def builds() -> dict[str, Build]:
     types = {name: _tile(choice["N"], gluon=False) for name in ("k", "v")} | {"q": "*bf16"}
     constants = {"D": _WIDTH, "R": 16, "N": choice["N"]}
     made["attention_decode"] = _filled(decode.decode_kernel, types, constants, choice, CHIPS["portable"])
-    return made | _hopper()
+    return made | _heads() | _hopper()
+
+
+def _heads() -> dict[str, Build]:
+    """Those that prepare queries and keys, with the norm, at D = 64."""
+    from . import triton_heads as kernels
+
+    choice = head_rows("cuda")[0]
+    constants = {"HALF": 32, "ROWS": choice["ROWS"], "NORMALIZE": True}
+    numbers = dict.fromkeys(("rows", "heads", "T"), "i32") | dict.fromkeys(("cosine", "sine"), "*fp32")
+    return {
+        name: Build(kernel, dict.fromkeys(arrays.split(), "*bf16") | numbers, constants, choice["num_warps"])
+        for name, kernel, arrays in (
+            ("rotary_heads", kernels.heads_kernel, "q k v qkv"),
+            ("rotary_heads_backward", kernels.heads_backward_kernel, "dqkv dq dk dv qkv"),
+        )
+    }
 
 
 def _hopper() -> dict[str, Build]:

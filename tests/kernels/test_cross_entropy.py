@@ -1,0 +1,115 @@
+"""Losses and gradient of logits against float64: caps, formats, ignored targets, odd sizes and strides."""
+
+import pytest
+
+from rooflab import kernels
+from rooflab.kernels.loss.torch_cross_entropy import losses_and_gradient
+
+from .agreement import DEVICE, SHORT, near, random, torch
+
+functional = torch.nn.functional
+
+
+def reference(z, target, cap=0.0):
+    """Losses and the gradient of their sum, in float64."""
+    z = z.detach().double().requires_grad_()
+    u = cap * torch.tanh(z / cap) if cap else z
+    losses = functional.cross_entropy(u, target, reduction="none")
+    return losses.detach(), torch.autograd.grad(losses.sum(), z)[0]
+
+
+def targets(rows, words, seed=3):
+    return torch.randint(words, (rows,), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+@pytest.mark.parametrize("cap", [0.0, 5.0, 30.0])
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (7, 64), (5, 65), (4, 300)], ids=str)
+def test_losses_and_gradient_agree_with_float64(shape, dtype, cap):
+    z, target = random(*shape, dtype=dtype, scale=8), targets(*shape)
+    losses, dz = kernels.cross_entropy_with_gradient(z, target, cap)
+    right, gradient = reference(z, target, cap)
+    assert (losses.dtype, dz.dtype) == (torch.float32, dtype)
+    # Of what is added up the logarithm of the sum is the largest: up to some forty here.
+    near(losses, right, length=shape[1], dtype=dtype, terms=40.0)
+    near(dz, gradient, length=shape[1], terms=1.0)
+
+
+@pytest.mark.parametrize("change", [lambda z: z[:, 3:60], lambda z: z[::2], lambda z: z.t()], ids=str)
+def test_strides_of_any_kind(change):
+    z = change(random(64, 64, scale=3))
+    target = targets(*z.shape)
+    for found, right in zip(kernels.cross_entropy_with_gradient(z, target), reference(z, target), strict=True):
+        near(found, right, length=64, terms=10.0)
+
+
+@pytest.mark.parametrize("cap", [0.0, 10.0])
+def test_ignored_targets_cost_nothing_and_wrong_ones_are_seen(cap):
+    z, target = random(4, 70), targets(4, 70)
+    target[1], target[2] = -100, 70
+    z[1, 3] = float("nan")
+    losses, dz = kernels.cross_entropy_with_gradient(z, target, cap)
+    right, gradient = reference(z[[0, 3]], target[[0, 3]], cap)
+    near(losses[[0, 3]], right, length=70, terms=10.0)
+    near(dz[[0, 3]], gradient, length=70, terms=1.0)
+    assert losses[1] == 0
+    assert not dz[1].any()
+    assert losses[2].isnan()
+    assert kernels.cross_entropy_with_gradient(z, target, cap, ignore_index=70)[0][2] == 0
+
+
+def test_special_values():
+    inf, nan = float("inf"), float("nan")
+    rows = [[inf, 0.0, 1.0], [nan, 0.0, 1.0], [-inf, 0.0, 1.0], [-inf, -inf, -inf], [3e38, 0.0, -3e38]]
+    z, target = torch.tensor(rows, device=DEVICE), torch.tensor([1, 1, 1, 1, 0], device=DEVICE)
+    losses, dz = kernels.cross_entropy_with_gradient(z, target)
+    right, gradient = reference(z, target)
+    near(losses, right, length=3)
+    near(dz[[1, 2, 4]], gradient[[1, 2, 4]], length=3)
+    # A cap makes numbers of infinities.
+    near(kernels.cross_entropy_with_gradient(z, target, 30.0)[0], reference(z, target, 30.0)[0], length=3, terms=60.0)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0)], ids=str)
+def test_what_is_empty(shape):
+    z, target = torch.zeros(shape, device=DEVICE), torch.zeros(shape[0], dtype=torch.int64, device=DEVICE)
+    losses, dz = kernels.cross_entropy_with_gradient(z, target)
+    assert losses.shape == shape[:1]
+    assert dz.shape == shape
+    assert losses.isnan().all()
+
+
+def test_without_a_gradient_nothing_is_written():
+    z, target = random(3, 40), targets(3, 40)
+    losses, dz = losses_and_gradient(z, target, 0.0, -100, False)
+    near(losses, reference(z, target)[0], length=40, terms=10.0)
+    assert dz.shape == (0, 40)
+
+
+def test_in_a_compiled_graph():
+    z, target = random(6, 50), targets(6, 50)
+
+    def some(z):
+        losses, dz = kernels.cross_entropy_with_gradient(2 * z, target, 15.0)
+        return losses.sum() + dz.square().sum()
+
+    found = torch.compile(some, fullgraph=True, backend="aot_eager")(z)
+    torch.testing.assert_close(found, some(z))
+    torch.library.opcheck(losses_and_gradient, (z, target, 15.0, -100, True))
+
+
+@pytest.mark.parametrize(
+    ("z", "target", "options", "says"),
+    [
+        ((3, 4), (4,), {}, "expected logits \\[N, V\\] and targets \\[N\\]"),
+        ((3, 4), (3,), {"softcap": -1.0}, "expected a softcap from 0 \\(none\\) to 60; found -1"),
+        ((3, 4), (3,), {"softcap": 61.0}, "expected a softcap"),
+        ((3, 4), (3,), {"softcap": float("nan")}, "expected a softcap"),
+    ],
+)
+def test_bad_input(z, target, options, says):
+    given = torch.zeros(z, device=DEVICE), torch.zeros(target, dtype=torch.int64, device=DEVICE)
+    with pytest.raises(ValueError, match=says):
+        kernels.cross_entropy_with_gradient(*given, **options)
+    with pytest.raises(ValueError, match="expected targets of int64"):
+        kernels.cross_entropy_with_gradient(torch.zeros(1, 2, device=DEVICE), torch.zeros(1, device=DEVICE))
