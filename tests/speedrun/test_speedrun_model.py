@@ -95,13 +95,25 @@ def test_the_loss_in_chunks_equals_the_plain_one(cap, monkeypatch):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("cap", [0.0, 5.0])
 @pytest.mark.parametrize("form", ["chunks", "kernel"])
-def test_a_fused_loss_trains_the_model_as_the_plain_one_does(form):
+def test_a_fused_loss_trains_the_model_as_the_plain_one_does(form, cap):
     where = "cuda" if form == "kernel" and torch.cuda.is_available() else "cpu"  # it is interpreted where no GPU is
+    as_the_plain_one({"softcap": cap}, {"loss": form}, where)
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_queries_and_keys_by_a_kernel_train_the_model_as_the_plain_ones_do(qk_norm):
+    where = "cuda" if torch.cuda.is_available() else "cpu"
+    base = {"position": "rotary", "qk_norm": qk_norm, "width": 32, "heads": 2, "value_skip": True}
+    as_the_plain_one(base, {"rotation": "kernel"}, where)
+
+
+def as_the_plain_one(base, changes, where):
     tokens, targets = (one.to(where) for one in batch())
     found = []
-    for loss in ("plain", form):
-        gpt = made(loss=loss).to(where)
+    for each in ({}, changes):
+        gpt = made(**base, **each).to(where)
         value = gpt(tokens, targets)
         value.backward()
         found.append((value.detach(), *(param.grad for param in gpt.parameters())))
@@ -195,7 +207,7 @@ def test_quantize_uses_the_whole_range_and_survives_zeros():
         ({"lr": float("nan")}, "expected lr to be a number of zero or more"),
         ({"graph": 1}, "expected graph to be True or False"),
         ({"zero_init": True}, "expected tied=False with zero_init"),
-        ({"loss": "kernel", "softcap": 3.0}, "expected loss 'chunks' with a softcap"),
+        ({"rotation": "kernel"}, "expected position 'rotary' with rotation 'kernel'; found 'learned'"),
         ({"warmup": 0.6, "cooldown": 0.6}, "share the run"),
         ({"speed": 3}, "expected a switch of a run"),
     ],

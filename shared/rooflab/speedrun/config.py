@@ -21,6 +21,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "loss": ("plain", "chunks", "kernel"),
     "loader": ("plain", "ahead"),
     "position": ("learned", "rotary"),
+    "rotation": ("plain", "kernel"),
     "norm": ("layer", "rms"),
     "activation": ("gelu", "squared relu"),
     "optimizer": ("adamw", "muon"),
@@ -45,9 +46,11 @@ class Config:
         attention: "plain" writes the scores to memory; "fused" does not; "kernel" is Rooflab's; "window" sees the last
             `window` tokens, a number that grows over the run.
         compile: nothing, the whole model as one graph, or one block (which compiles sooner).
-        loss: "plain" holds all logits; "chunks" some at a time; "kernel" is Rooflab's.
+        loss: "plain" holds all logits; "chunks" some at a time; "kernel" too, with their softmax in one of
+            Rooflab's kernels.
         fused_optimizer, graph: one kernel for the update of all tensors; a step replayed as one CUDA graph.
         loader: "plain" makes a batch when it is needed, "ahead" in a thread while the device computes.
+        rotation: "kernel" prepares queries and keys (norm, rotation, layout) in one of Rooflab's kernels.
         position, norm, qk_norm, activation, zero_init, tied, value_skip, softcap: the architecture (softcap 0: none).
         optimizer, lr, matrix_lr: AdamW's rate; Muon's, for the matrices of the blocks.
         schedule, warmup, cooldown: shape of the learning rate; shares of the run that it rises and falls.
@@ -75,6 +78,7 @@ class Config:
     loader: str = "plain"
     graph: bool = False
     position: str = "learned"
+    rotation: str = "plain"
     norm: str = "layer"
     qk_norm: bool = False
     activation: str = "gelu"
@@ -196,8 +200,8 @@ def _validate(config: Config) -> None:
         raise ConfigError(f"expected warmup and cooldown to share the run; found {config.warmup} and {config.cooldown}")
     if config.zero_init and config.tied:
         raise ConfigError("expected tied=False with zero_init: a head that starts at zero cannot be the token table")
-    if config.softcap and config.loss == "kernel":
-        raise ConfigError("expected loss 'chunks' with a softcap, for which the kernel has no form; found 'kernel'")
+    if config.rotation == "kernel" and config.position != "rotary":
+        raise ConfigError(f"expected position 'rotary' with rotation 'kernel'; found {config.position!r}")
     if config.precision == "fp8" and (config.width % 16 or config.sequences * config.length % 16):
         raise ConfigError("expected a width and a batch of multiples of 16 for fp8, which the matrix units ask for")
 

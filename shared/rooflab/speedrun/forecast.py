@@ -133,7 +133,8 @@ def _loss(config: Config, logits: int, s: float) -> Work:
     """Cross-entropy of so many logits, with its gradient.
 
     One operation after the other: widen (bf16 only), log-softmax, the targets' gradient, the softmax's, narrow: 24
-    bytes a logit in fp32, 36 in bf16. Compiled or in chunks: read for the sum, read for the gradient, which is written.
+    bytes a logit in fp32, 36 in bf16. Compiled, in chunks or by a kernel: read for the sum, read for the gradient, which is
+    written.
     """
     if config.loss == "plain" and config.compile == "no":
         moved = 24 if s == 4 else 36
@@ -145,7 +146,7 @@ def _in_fp8(parts: Mapping[str, Work], n: int, config: Config) -> dict[str, Work
     """Products at the rate of fp8; operands are read for their maximum, read again and written in 8 bits, twice."""
     found = {}
     for name in (f"{product}{back}" for product in _PRODUCTS for back in ("", " backward")):
-        chunked_head = name == "head backward" and config.loss == "chunks"
+        chunked_head = name == "head backward" and config.loss in ("chunks", "kernel")
         found[name] = parts[name] if chunked_head else replace(parts[name], dtype="fp8")
     width = (3 + 1 + 1 + 4 + 1 + 4 + 1 + 1) * config.width * config.layers  # inputs, and gradients of outputs
     found["scales"] = elementwise(n * width, reads=2, writes=1, dtype="bf16")
@@ -187,9 +188,7 @@ def memory_bytes(config: Config) -> float:
 
 
 def _loss_bytes(config: Config, n: int, s: int) -> float:
-    if config.loss == "kernel":
-        return 3 * 100 * 2**20  # see rooflab.kernels.loss.chunks
-    if config.loss == "chunks":
+    if config.loss in ("chunks", "kernel"):
         return (
             min(n, 8192) * config.rows * (2 * s if config.compile != "no" else 12 + s) + 4 * config.rows * config.width
         )

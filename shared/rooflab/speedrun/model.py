@@ -92,17 +92,26 @@ class Block(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """Attention, [B, T, d] -> [B, T, d]."""
         batch, length, d = x.shape
-        heads = self.qkv(x).view(batch, length, 3, self.config.heads, -1).permute(2, 0, 3, 1, 4)
-        q, k, v = heads.unbind(0)  # [B, H, T, D] each
+        q, k, v = self.heads(self.qkv(x).view(batch, length, 3, self.config.heads, -1), angles)
         if self.value_mix is not None:
             own, first = self.value_mix.to(x.dtype)
             v = own * v + first * (v if values is None else values)
+        mixed = attend(q, k, v, self.config.attention, mask)
+        return self.projection(mixed.transpose(1, 2).reshape(batch, length, d)), v
+
+    def heads(self, qkv: torch.Tensor, angles: tuple[torch.Tensor, torch.Tensor] | None) -> tuple[torch.Tensor, ...]:
+        """Queries, keys and values, [B, H, T, D] each, out of one product [B, T, 3, H, D]."""
+        if self.config.rotation == "kernel" and angles is not None:
+            from ..kernels import rotary_heads
+
+            q, k, v = rotary_heads(qkv, *angles, normalize=self.config.qk_norm)
+            return q, k, v
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         if self.config.qk_norm:
             q, k = rms(q), rms(k)
         if angles is not None:
             q, k = rotate(q, *angles), rotate(k, *angles)
-        mixed = attend(q, k, v, self.config.attention, mask)
-        return self.projection(mixed.transpose(1, 2).reshape(batch, length, d)), v
+        return q, k, v
 
 
 class GPT(nn.Module):
@@ -159,12 +168,9 @@ class GPT(nn.Module):
         """Mean over all tokens of -ln p(target), a number in fp32. Padding counts as words that never come."""
         x = self.hidden(tokens, mask).view(-1, self.config.width)
         targets = targets.reshape(-1)
-        if self.config.loss == "kernel":
-            from ..kernels import linear_cross_entropy
-
-            return linear_cross_entropy(x, self.head.to(x.dtype), targets)
-        if self.config.loss == "chunks":
-            return chunked_loss(x, self.head, targets, self.config.softcap, self.config.precision == "fp8")
+        if self.config.loss != "plain":
+            return chunked_loss(x, self.head, targets, self.config.softcap, fp8=self.config.precision == "fp8",
+                                kernel=self.config.loss == "kernel")  # fmt: skip
         z = fp8_linear(x, self.head) if self.config.precision == "fp8" else F.linear(x, self.head.to(x.dtype))
         return F.cross_entropy(capped(z, self.config.softcap).float(), targets)
 
@@ -174,46 +180,69 @@ def capped(z: torch.Tensor, cap: float) -> torch.Tensor:
     return cap * torch.tanh(z.float() / cap) if cap else z
 
 
+def losses_of(z: torch.Tensor, target: torch.Tensor, cap: float, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum of the losses of logits [chunk, V], and the gradient of that sum (without `train` it is left out)."""
+    u = capped(z, cap).float()
+    log_sum = u.logsumexp(dim=-1, keepdim=True)
+    total = (log_sum - u.gather(1, target[:, None])).sum()
+    if not train:
+        return total, z
+    words = torch.arange(u.shape[1], device=u.device)
+    dz = (u - log_sum).exp() - (words == target[:, None]).float()
+    if cap:  # d/dz of c tanh(z / c) is 1 - tanh^2
+        dz = dz * (1 - (u / cap).square())
+    return total, dz.to(z.dtype)
+
+
+def losses_by_kernel(
+    z: torch.Tensor, target: torch.Tensor, cap: float, train: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same, by one kernel."""
+    from ..kernels.loss.torch_cross_entropy import losses_and_gradient
+
+    losses, dz = losses_and_gradient(z, target, cap, -100, train)
+    return losses.sum(), dz
+
+
 class _ChunkedLoss(torch.autograd.Function):
     """Last layer, cap and cross-entropy; both gradients are made while a chunk's logits are there."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float, fp8: bool, train: bool
-    ) -> torch.Tensor:
-        weight, tokens = head.to(x.dtype), targets.numel()
+        ctx: Any, x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float, fp8: bool, kernel: bool,
+        train: bool,
+    ) -> torch.Tensor:  # fmt: skip
+        weight, find = head.to(x.dtype), losses_by_kernel if kernel else losses_of
         by_weight = fp8_product(weight) if fp8 else lambda rows: rows @ weight.t()
         total, parts = torch.zeros((), device=x.device), []
         dw = torch.zeros_like(head, dtype=torch.float32)
         for rows, target in zip(x.split(_CHUNK), targets.split(_CHUNK), strict=True):
-            z = capped(by_weight(rows), cap).float()  # [chunk, V]
-            log_sum = z.logsumexp(dim=-1, keepdim=True)
-            total = total + (log_sum - z.gather(1, target[:, None])).sum()
+            loss, dz = find(by_weight(rows), target, cap, train)
+            total = total + loss
             if train:
-                words = torch.arange(z.shape[1], device=z.device)
-                dz = ((z - log_sum).exp() - (words == target[:, None]).float()) / tokens
-                if cap:  # d/du of c tanh(u / c) is 1 - tanh^2
-                    dz = dz * (1 - (z / cap).square())
-                dz = dz.to(x.dtype)
                 parts.append(dz @ weight)
                 dw = dw + (dz.t() @ rows).float()
+        ctx.tokens = targets.numel()
         if train:
             ctx.save_for_backward(torch.cat(parts), dw)
-        return total / tokens
+        return total / ctx.tokens
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         dx, dw = ctx.saved_tensors
-        return (dx * grads[0]).to(dx.dtype), dw * grads[0], None, None, None, None
+        part = grads[0] / ctx.tokens
+        return (dx * part).to(dx.dtype), dw * part, None, None, None, None, None
 
 
 def chunked_loss(
-    x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float = 0.0, fp8: bool = False
-) -> torch.Tensor:
+    x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float = 0.0, *, fp8: bool = False,
+    kernel: bool = False,
+) -> torch.Tensor:  # fmt: skip
     """The loss of x [N, d] under the last layer [V, d], with at most 8,192 tokens' logits in memory.
 
     With `fp8` the logits are made in 8 bits; the gradients, whose errors the chunks would add up, in the format of x.
+    With `kernel` the softmax is one kernel, not what a compiler makes of its formula.
 
     Sources: Hsu et al. 2024 (Liger), Wijmans et al. 2024.
     """
-    return _ChunkedLoss.apply(x, head, targets, cap, fp8, torch.is_grad_enabled())
+    return _ChunkedLoss.apply(x, head, targets, cap, fp8, kernel, torch.is_grad_enabled())

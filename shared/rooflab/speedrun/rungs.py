@@ -29,7 +29,7 @@ class Rung:
         why: what it is good for, one sentence.
         step_time, memory, loss: what it should do to each: "less", "same" or "more".
         source: where the idea is from.
-        needs: what a device must have: a format of products, "graph", "compiler", or nothing.
+        needs: what a device must have: a format of products, "graph", "compiler", "kernels", or nothing.
     """
 
     name: str
@@ -78,6 +78,9 @@ RUNGS: tuple[Rung, ...] = (
     Rung("rms-norm", {"norm": "rms", "qk_norm": True},
          "Half the arithmetic of layer norm, no gains; normalized queries and keys bear a higher rate.",
          "less", loss="less", source="Zhang and Sennrich 2019; Henry et al. 2020"),
+    Rung("rotary-kernel", {"rotation": "kernel"},
+         "A compiler computes the gradients of queries, keys and values where it joins them; a kernel each one once.",
+         "less", source="Rooflab's kernels", needs="kernels"),
     Rung("squared-relu", {"activation": "squared relu"}, "Cheaper than GELU, and better for a language model.",
          "less", loss="less", source="So et al. 2021"),
     Rung("zero-init", {"zero_init": True, "tied": False},
@@ -88,6 +91,9 @@ RUNGS: tuple[Rung, ...] = (
          "more", "more", "less", source="Zhou et al. 2024; Ronneberger et al. 2015"),
     Rung("softcap", {"softcap": 30.0}, "No logit leaves -30 to 30, so that none runs away early.",
          "more", loss="less", source="Gemma Team 2024"),
+    Rung("loss-kernel", {"loss": "kernel"},
+         "Cap, softmax and gradient of a row of logits are one kernel: two readings, one writing, tanh an instruction.",
+         "less", source="Rooflab's kernels", needs="kernels"),
     Rung("muon", {"optimizer": "muon"}, "Updates of the matrices are made orthogonal: every direction learns alike.",
          "more", "less", "less", source="Jordan et al. 2024"),
     Rung("schedule", {"schedule": "trapezoid"}, "The rate stays at its peak, then falls in a straight line to zero.",
@@ -117,6 +123,8 @@ def missing(rung: Rung, device: Device) -> str:
         return f"{device.name} multiplies in no {rung.needs}"
     if rung.needs == "graph" and device.torch != "cuda":
         return f"{device.name} has no graphs to replay: its operations are called, not launched"
+    if rung.needs == "kernels" and device.torch != "cuda":
+        return f"{device.name} would interpret a kernel of Triton's, thread by thread"
     if rung.needs == "compiler" and not device.is_accelerator:
         compilers = [os.environ.get("CXX", ""), "g++", "clang++", "c++"]
         if not any(shutil.which(name) for name in compilers if name):

@@ -52,8 +52,8 @@ def rotary_heads(qkv: Any, cosine: Any, sine: Any, *, normalize: bool = False) -
     """Queries, keys and values of heads out of one product; queries and keys are turned by their position's angles.
 
     Args:
-        qkv: of shape [batch, T, 3, heads, D], float32, bfloat16 or float16: the product of a layer, as it is; D is 16, 32,
-            64 or 128.
+        qkv: of shape [batch, T, 3, heads, D], float32, bfloat16 or float16: the product of a layer, as it is; D is 16,
+            32, 64 or 128.
         cosine: of shape [T, D / 2], float32; the pair (i, i + D / 2) is turned by one angle.
         sine: the same.
         normalize: whether each query and key is first divided by its root mean square (eps 1e-6).

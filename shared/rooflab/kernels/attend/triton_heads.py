@@ -6,7 +6,13 @@
 
 x is a query or a key of D numbers, 1 and 2 its halves, c and s cosine and sine of its position's angles. With N tokens
 of H heads in s bytes: forward 6 s N H D bytes (three tensors read and written), backward 8 s N H D with a norm, whose
-statistics are found again. A compiler that fuses these lines with the concatenation of the three gradients computes
+statistics are found again. At 65,536 tokens of 12 heads
+of 64 in bf16, in MB and in ms at 4.2 TB/s:
+
+>>> [(round(moved * 2 * 65536 * 768 / 1e6), round(moved * 2 * 65536 * 768 / 4.2e9, 2)) for moved in (6, 8)]
+[(604, 0.14), (805, 0.19)]
+
+A compiler that fuses these lines with the concatenation of the three gradients computes
 every one of them for all three parts; here a program has rows of one part only.
 """
 

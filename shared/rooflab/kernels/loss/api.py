@@ -30,9 +30,7 @@ def linear_cross_entropy(x: Any, weight: Any, target: Any, ignore_index: int = -
     return function_for(x, "linear_cross_entropy")(x, weight, target, ignore_index, reduction)
 
 
-def cross_entropy_with_gradient(
-    z: Any, target: Any, softcap: float = 0.0, ignore_index: int = -100
-) -> tuple[Any, Any]:
+def cross_entropy_with_gradient(z: Any, target: Any, softcap: float = 0.0, ignore_index: int = -100) -> tuple[Any, Any]:
     """Cross-entropy of logits and its gradient, made while the logits are read; for a last layer in chunks of tokens.
 
     Args:
@@ -42,7 +40,7 @@ def cross_entropy_with_gradient(
         ignore_index: a target that does not count.
 
     Returns:
-        the loss of each row, [N] in float32, and the gradient of their sum with regard to z, in the format of z. Neither
-        has a gradient of its own.
+        the loss of each row, [N] in float32, and the gradient of their sum with regard to z, in the format of z.
+        Neither has a gradient of its own.
     """
     return function_for(z, "cross_entropy_with_gradient")(z, target, softcap, ignore_index)

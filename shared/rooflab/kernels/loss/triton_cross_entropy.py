@@ -5,15 +5,16 @@
     dz = (softmax(u) - onehot(target)) (1 - (u / c)^2)
 
 z [N, V] in s bytes. Once through memory would be 2 s N V bytes: a program has a row of some 100 kB, so few rows are in
-work at a time that the second reading finds them in the cache. What else takes time are the special functions, 16 a clock
-on each multiprocessor of NVIDIA's, where memory gives time for 16 of them a logit in bf16:
+work at a time that the second reading finds them in the cache. What else takes time are the special functions, 16 a
+clock on each multiprocessor of NVIDIA's. So many of them an H200 has time for while a logit of 2 bytes is read and
+written:
 
->>> round(132 * 16 * 1.75e9 / (4.2e12 / 4), 1)      # of an H200, with 4 bytes a logit
+>>> round(132 * 16 * 1.75e9 / (4.2e12 / 4), 1)
 3.5
 
-With a cap there are four, one for each tanh and each exponential, which is why tanh is an instruction here and no
-formula of exponentials (three, or six in all). Its error of 2^-11 is a quarter of what logits in bf16 are off by anyway.
-A cap also makes the maximum unnecessary: e^c is no large number.
+With a cap there are four, one for each tanh and each exponential, which is why tanh is an instruction here: by
+exponentials there would be six. Its error of 2^-11 is a quarter of what logits in bf16 are off by anyway. A cap also
+makes the maximum unnecessary: e^c is no large number.
 """
 
 from __future__ import annotations
