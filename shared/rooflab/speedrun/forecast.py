@@ -133,8 +133,8 @@ def _loss(config: Config, logits: int, s: float) -> Work:
     """Cross-entropy of so many logits, with its gradient.
 
     One operation after the other: widen (bf16 only), log-softmax, the targets' gradient, the softmax's, narrow: 24
-    bytes a logit in fp32, 36 in bf16. Compiled, in chunks or by a kernel: read for the sum, read for the gradient, which is
-    written.
+    bytes a logit in fp32, 36 in bf16. Compiled, in chunks or by a kernel: read for the sum, read for the gradient,
+    which is written.
     """
     if config.loss == "plain" and config.compile == "no":
         moved = 24 if s == 4 else 36
