@@ -9,18 +9,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .plaintext import terminal_width
+from .records import reference, save_record, short_name
 from .tables import render_text
 from .units import format_si
 
 if TYPE_CHECKING:
     from .kernels.ladder import Step
 
-__all__ = ["add_ladder_options", "show_ladder"]
+__all__ = ["add_ladder_options", "draw_ladder", "show_ladder"]
 
+_UNIT = "ladder_"  # a record for each ladder, under this name and the kernel's
 _SLOW_S = 2e-3  # a step from here on is timed with fewer calls
 # Of each ladder: the shape where it is counted, and the ceiling.
 _COUNTED = {"softmax": (64, 256), "matmul": (128, 128, 16), "attention": (1, 128, 16)}
@@ -35,6 +38,8 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab ladder`."""
     parser.add_argument("kernel", help="such as softmax")
     parser.add_argument("--diff", type=int, nargs=2, metavar="STEP", help="show what changes from one step to another")
+    parser.add_argument("--record", action="store_true", help="on a GPU: keep the times among the records")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the steps under their roofs (png)")
 
 
 def show_ladder(options: argparse.Namespace) -> int:
@@ -50,23 +55,117 @@ def show_ladder(options: argparse.Namespace) -> int:
     if options.diff:
         print(difference(*(_numbered(steps, number) for number in options.diff)))
         return 0
+    record = reference(f"{_UNIT}{options.kernel}")
+    seconds: Mapping[str, float] = {} if record is None else record["values"]["seconds"]
     on_gpu = torch.cuda.is_available()
     size = (SIZES if on_gpu else _COUNTED)[options.kernel]
     told = f"{' x '.join(map(str, size))} in bf16"
-    head, cells = (["time", "of the ceiling"], _times) if on_gpu else (["reads", "moved / used"], _counts)
+    where, then = _recorded(record, steps)
     if on_gpu:
+        seconds = _times(steps, size)
+        head, cells = ["time", "of the ceiling"], _cells(steps, seconds)
         told = f"Timed at {told}, each beside {_CEILINGS[options.kernel]}, by graph replay."
     else:
+        head, cells = ["reads", "moved / used"], _counts(steps, size)
         told = f"Counted at {told}: how often the inputs are read; bytes moved, in whole sectors, per byte used."
     expected = [format_si(predicted(step.ladder, step.name), "s") for step in steps]
     table = [
-        [f"{step.number} {step.name}", *cell, taken, step.reason]
-        for step, cell, taken in zip(steps, cells(steps, size), expected, strict=True)
+        [f"{step.number} {step.name}", *cell, taken, *once, step.reason]
+        for step, cell, taken, once in zip(steps, cells, expected, then, strict=True)
     ]
-    print(render_text(["step", *head, "predicted", "why it is faster"], table, width=terminal_width()))
-    print(f"\n{told}\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}.")
+    print(render_text(["step", *head, "predicted", *where, "why it is faster"], table, width=terminal_width()))
+    told += f"\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}"
+    print(f"\n{told}{f', and recorded on an {where[0]}.' if where else '.'}")
     print(f"The code of a change: rooflab ladder {options.kernel} --diff 1 2")
+    _keep(options, seconds, on_gpu)
     return 0
+
+
+def _keep(options: argparse.Namespace, seconds: Mapping[str, float], measured: bool) -> None:
+    """Write the record and the figure that were asked for."""
+    if options.record and not measured:
+        raise ValueError("There is no GPU here, so there are no times to record.")
+    if options.record:
+        print(f"Recorded in {save_record(f'{_UNIT}{options.kernel}', {'seconds': dict(seconds)})}.")
+    if options.figure:
+        options.figure.write_bytes(draw_ladder(options.kernel, seconds))
+        print(f"The figure is {options.figure}.")
+
+
+def _recorded(record: Mapping[str, Any] | None, steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
+    """A column of the times on the reference device, and its heading; nothing where it is not another device's."""
+    if record is None:
+        return [], [[] for _ in steps]
+    seconds = record["values"]["seconds"]
+    told = [[format_si(seconds[step.name], "s") if step.name in seconds else "–"] for step in steps]
+    return [short_name(record)], told
+
+
+def draw_ladder(ladder: str, seconds: Mapping[str, float]) -> bytes:
+    """Return a picture (PNG): each step at the FLOPs for a byte that its threads ask for, and the rate it reached.
+
+    Args:
+        ladder: such as "matmul".
+        seconds: of each step, and of the "ceiling"; without any, the predictions are drawn.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, predicted, units
+    from .plots.style import house_style, png, series_style, set_axis
+
+    flops, many = flops_of(ladder), units(ladder, SIZES[ladder])
+    at = {name: flops / (many * one.asked) for name, one in COUNTS[ladder].items()}
+    rates = {name: flops / (seconds[name] if seconds else predicted(ladder, name)) for name in at}
+    with matplotlib.rc_context(house_style):
+        fig = Figure(figsize=(7.2, 4.4), layout="constrained")
+        ax = fig.subplots()
+        _draw_roofs(ax, min(at.values()) / 3, max(at.values()) * 5)
+        style = series_style(0) | {"linewidth": 1.0}
+        ax.plot(list(at.values()), list(rates.values()), label="measured" if seconds else "predicted", **style)
+        _draw_names(ax, at, rates)
+        if seconds:
+            ax.axhline(flops / seconds["ceiling"], label=_CEILINGS[ladder], color="#009E73", linewidth=1.2, zorder=1)
+        set_axis(ax.xaxis, label="FLOPs for a byte asked of the nearest cache", unit="", log=True)
+        set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
+        fig.legend(loc="outside lower center", ncols=2)
+        fig.suptitle(f"The steps of {ladder} under the roofs of an H200", x=0.01, ha="left")
+        return png(fig)
+
+
+def _draw_roofs(ax: Any, first: float, last: float) -> None:
+    import numpy as np
+
+    from .kernels.ladder.predictions import roofs
+    from .plots.style import BOUND
+
+    top, grid = roofs(), np.geomspace(first, last, 300)
+    for name, dash in (("cache", "--"), ("memory", ":")):
+        label = f"the {name}'s {format_si(top[name], 'B/s')}"
+        ax.plot(grid, np.minimum(grid * top[name], top["matrix"]), linestyle=dash, label=label, **BOUND)
+
+
+def _draw_names(ax: Any, at: Mapping[str, float], rates: Mapping[str, float]) -> None:
+    """Name the steps beside their points; those at one place share one label."""
+    import math
+
+    groups: list[list[str]] = []
+    for name in at:
+        near = [each for each in groups if abs(math.log(at[each[0]] / at[name])) < 0.25
+                and abs(math.log(rates[each[0]] / rates[name])) < 0.7]  # fmt: skip
+        if near:
+            near[0].append(name)
+        else:
+            groups.append([name])
+    numbers, above = {name: number for number, name in enumerate(at, 1)}, False
+    places = [max(at[name] for name in group) for group in groups]
+    for group, x, following in zip(groups, places, [*places[1:], math.inf], strict=True):
+        close = following < 2 * x  # the next one's name stands to the right: this one's to the left
+        above = close and not above
+        y = (max if above else min)(rates[name] for name in group)
+        text = "\n".join(f"{numbers[name]} {name}" for name in group)
+        ax.annotate(text, (x, y), xytext=(-5 if close else 7, 5 if above else -5), textcoords="offset points",
+                    fontsize=8.5, va="bottom" if above else "top", ha="right" if close else "left")  # fmt: skip
 
 
 def _numbered(steps: Sequence[Step], number: int) -> Step:
@@ -84,7 +183,8 @@ def _counts(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:
     return [[f"{one.bytes_read / once:.3g}", f"{one.moved_per_used:.3g}"] for one in found]
 
 
-def _times(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:
+def _times(steps: Sequence[Step], size: tuple[int, ...]) -> dict[str, float]:
+    """Seconds of each step, and of the ceiling."""
     from .clocks import GraphClock
     from .kernels.ladder.predictions import predicted
     from .measurement import measure_all
@@ -97,8 +197,12 @@ def _times(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:
     measured = measure_all({"ceiling": ceiling, **fast}, clock="graph")
     if slow:  # a graph of twenty calls would take seconds
         measured |= measure_all(slow, clock=GraphClock(2), min_samples=3, budget_s=0.2)
-    times = [measured[step.name].median_s for step in steps]
-    return [[format_si(taken, "s"), f"{measured['ceiling'].median_s / taken:.2g}"] for taken in times]
+    return {name: one.median_s for name, one in measured.items()}
+
+
+def _cells(steps: Sequence[Step], seconds: Mapping[str, float]) -> list[list[str]]:
+    found = [seconds[step.name] for step in steps]
+    return [[format_si(taken, "s"), f"{seconds['ceiling'] / taken:.2g}"] for taken in found]
 
 
 def _arrays(ladder: str, size: tuple[int, ...], device: str) -> tuple[tuple[Any, ...], Callable[[], Any]]:

@@ -1,15 +1,20 @@
 """The steps of each ladder: all right, each with the bytes that its reason promises, short, and without spills."""
 
+import argparse
 import ast
+import dataclasses
 import inspect
 import itertools
 
 import pytest
 
+from rooflab import kernel_ladder
 from rooflab.counters import count
+from rooflab.device import find_device
 from rooflab.kernels.ladder import LADDERS, difference, find_ladder
 from rooflab.kernels.ladder.builds import builds
 from rooflab.kernels.ladder.predictions import COUNTS, SIZES, predicted, units
+from rooflab.records import save_record
 
 from .agreement import DEVICE, counts, near, random, torch
 from .compiling import told_elsewhere
@@ -256,3 +261,51 @@ def test_what_the_steps_become_for_hopper(tmp_path):
         loops = 2 if name == "coalesced" else 1
         counted = COUNTS["attention"][name].instructions
         assert told[f"attention {name}"][2] * loops / scores == pytest.approx(counted, rel=0.2), name
+
+
+SECONDS = {
+    "naive": 1.7e-3,
+    "coalesced": 78e-6,
+    "online": 80e-6,
+    "registers": 67e-6,
+    "persistent": 77e-6,
+    "pipelined": 76e-6,
+    "ceiling": 66e-6,
+}
+
+
+def ladder(*words):
+    parser = argparse.ArgumentParser()
+    kernel_ladder.add_ladder_options(parser)
+    return kernel_ladder.show_ladder(parser.parse_args(["softmax", *words]))
+
+
+@counts
+def test_times_of_the_reference_device_stand_beside_the_counts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path)
+    assert ladder() == 0
+    assert "67 µs" not in capsys.readouterr().out
+    device = dataclasses.replace(find_device(), name="NVIDIA H200")
+    save_record("ladder_softmax", {"seconds": SECONDS}, device=device)
+    assert ladder("--figure", str(tmp_path / "steps.png")) == 0
+    told = capsys.readouterr().out
+    rows = [line.split("|") for line in told.splitlines() if "|" in line]
+    assert [cell.strip() for cell in rows[0]][3:5] == ["predicted", "H200"]
+    assert rows[4][0].strip() == "4 registers"
+    assert rows[4][4].strip() == "67 µs"
+    assert "and recorded on an H200." in told
+    assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="There is no GPU here, so there are no times to record"):
+        ladder("--record")
+
+
+@pytest.mark.parametrize("name", LADDERS)
+@pytest.mark.parametrize("seconds", [{}, 1.0], ids=["predicted", "measured"])
+def test_every_ladder_has_a_figure_in_which_all_steps_are_named(name, seconds, monkeypatch):
+    from matplotlib.axes import Axes
+
+    told = []
+    monkeypatch.setattr(Axes, "annotate", lambda self, text, *_, **__: told.append(text))
+    times = {step.name: predicted(name, step.name) * 1.2 for step in LADDERS[name]} | {"ceiling": 1e-4}
+    assert kernel_ladder.draw_ladder(name, times if seconds else {}).startswith(b"\x89PNG")
+    assert sorted("\n".join(told).split("\n")) == [f"{step.number} {step.name}" for step in LADDERS[name]]

@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from rooflab import costs
 from rooflab.specs import chip
 
-__all__ = ["COUNTS", "SIZES", "Counts", "predicted", "units"]
+__all__ = ["COUNTS", "SIZES", "Counts", "flops_of", "predicted", "roofs", "units"]
 
 # Where the steps are timed: rows and columns; M, N and K; heads, length and D. All in bf16.
 SIZES = {"softmax": (16384, 4096), "matmul": (4096, 4096, 4096), "attention": (16, 4096, 128)}
@@ -84,6 +85,26 @@ COUNTS = {
 def units(ladder: str, size: tuple[int, ...]) -> int:
     """Return elements of softmax, products of matmul or scores of attention at a size."""
     return size[0] * size[1] ** 2 if ladder == "attention" else math.prod(size)
+
+
+def flops_of(ladder: str) -> float:
+    """Return FLOPs of the whole call: of its products, or five for each element of softmax."""
+    if ladder == "softmax":
+        rows, cols = SIZES[ladder]
+        return costs.softmax(rows, cols, "bf16").flops
+    first, second, third = SIZES[ladder]
+    if ladder == "matmul":
+        return costs.matmul(first, second, third, "bf16").flops
+    return costs.attention(1, first, second, second, third, "bf16").flops
+
+
+def roofs() -> dict[str, float]:
+    """Return an H200's rates as they are predicted with: bytes a second of memory and cache, FLOPs of matrix units."""
+    h200 = chip("h200")
+    return {
+        "memory": _MEMORY_SHARE * h200.bytes_per_s, "cache": _CACHE_BYTES_PER_S,
+        "matrix": _MATRIX_SHARE * h200.flops_per_s["bf16"],
+    }  # fmt: skip
 
 
 def predicted(ladder: str, name: str) -> float:
