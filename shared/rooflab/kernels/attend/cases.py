@@ -33,6 +33,7 @@ def cases(
     for width, length, causal in sizes:
         shape = (max(1, tokens // length), HEADS if device == "cuda" else 2, length, width)
         yield from _attention(shape, causal, device)
+    yield from _heads((16, 1024, 3, 12, 64) if device == "cuda" else (2, 5, 3, 2, 16), device)
     for batch, keys, width in caches:
         yield _decode(batch, keys, width, device)
 
@@ -85,6 +86,51 @@ def _attention(shape: tuple[int, ...], causal: bool, device: str) -> Iterator[Ca
 
 
 _LIBRARY = "cudnn"
+
+
+def _heads(shape: tuple[int, ...], device: str) -> Iterator[Case]:
+    """Queries, keys and values out of one product, with norm and rotation; beside their traffic."""
+    import torch
+
+    from .torch_heads import heads_backward, heads_of
+
+    batch, length, _, heads, width = shape
+    angles = torch.arange(length, device=device)[:, None] * 10_000.0 ** (
+        -torch.arange(0, width, 2, device=device) / width
+    )
+    tables = angles.cos(), angles.sin()
+    cosine, sine = (each[:, None, :] for each in tables)
+
+    def formula(qkv: Any) -> tuple[Any, ...]:
+        found = []
+        for x in qkv.float().unbind(2)[:2]:
+            x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+            first, second = x.chunk(2, -1)
+            turned = torch.cat((first * cosine - second * sine, second * cosine + first * sine), -1)
+            found.append(turned.to(qkv.dtype))
+        return *found, qkv.select(2, 2).clone()
+
+    def gradient(qkv: Any, *given: Any) -> Any:
+        leaf = qkv.detach().requires_grad_()
+        return torch.autograd.grad(formula(leaf), leaf, given)[0]
+
+    size = " x ".join(map(str, shape))
+    part = (batch, length, heads, width)
+
+    def made(seed: int) -> tuple[Any, ...]:
+        return tuple(_normal(each, 4 * seed + place, device) for place, each in enumerate((shape, part, part, part)))
+
+    forward: dict[str, Callable[..., Any]] = {
+        "copy": torch.clone, "rooflab": lambda qkv: heads_of(qkv, *tables, True), "compiled": rivals.compiled(formula),
+        "eager": formula,
+    }  # fmt: skip
+    yield Case("rotary_heads", size, lambda seed: made(seed)[:1], forward, "copy", formula, width, 0.9)
+    backward: dict[str, Callable[..., Any]] = {
+        # Five parts are read, and three written.
+        "traffic": lambda qkv, dq, dk, dv: (dq + qkv[:, :, 0], dk + qkv[:, :, 1], dv.clone()),
+        "rooflab": lambda qkv, dq, dk, dv: heads_backward(dq, dk, dv, qkv, *tables, True), "eager": gradient,
+    }  # fmt: skip
+    yield Case("rotary_heads_backward", size, made, backward, "traffic", gradient, width, 0.9)
 
 
 def _backends() -> dict[str, Any]:

@@ -19,9 +19,12 @@ _MOST_BYTES = 300 * 2**20
 
 
 def cases(sizes: tuple[tuple[int, int, int], ...] = SIZES, device: str = "cuda") -> Iterator[Case]:
-    """Yield the loss with both gradients at every size: tokens, words, width."""
+    """Yield the loss with both gradients at every size: tokens, words, width; and that of logits that are there."""
     for size in sizes:
         yield _case(*size, device)
+    tokens, words, _ = sizes[0]
+    for cap in (0.0, 30.0):
+        yield _of_logits(tokens, words, cap, device)
 
 
 def _case(tokens: int, words: int, d: int, device: str) -> Case:
@@ -65,3 +68,29 @@ def _case(tokens: int, words: int, d: int, device: str) -> Case:
 
 def _first(value: Any) -> Any:
     return value[0] if isinstance(value, tuple) else value
+
+
+def _of_logits(tokens: int, words: int, cap: float, device: str) -> Case:
+    import torch
+
+    from .torch_cross_entropy import cross_entropy_with_gradient
+
+    def made(seed: int) -> tuple[Any, ...]:
+        generator = torch.Generator(device=device).manual_seed(seed)
+        z = 3 * torch.randn(tokens, words, generator=generator, device=device)
+        return z.bfloat16(), torch.randint(words, (tokens,), generator=generator, device=device)
+
+    def formula(z: Any, target: Any) -> tuple[Any, Any]:
+        u = cap * torch.tanh(z.float() / cap) if cap else z.float()
+        log_sum = u.logsumexp(-1, keepdim=True)
+        losses = (log_sum - u.gather(1, target.long()[:, None]))[:, 0]
+        right = torch.arange(words, device=z.device) == target[:, None]
+        dz = (u - log_sum).exp() - right.float()
+        return losses, (dz * (1 - (u / cap).square()) if cap else dz).to(z.dtype)
+
+    candidates: dict[str, Callable[..., Any]] = {
+        "copy": lambda z, target: z.clone(), "rooflab": lambda z, target: cross_entropy_with_gradient(z, target, cap),
+        "compiled": rivals.compiled(formula), "eager": formula,
+    }  # fmt: skip
+    name = "cross_entropy_capped" if cap else "cross_entropy"
+    return Case(name, f"{tokens} x {words}", made, candidates, "copy", formula, words, 0.9)
