@@ -27,7 +27,7 @@ from .units import format_name, format_si
 if TYPE_CHECKING:
     from .clocks import Clock
 
-__all__ = ["Device", "describe", "find_device", "size"]
+__all__ = ["Device", "choose_interpreter", "describe", "find_device", "size"]
 
 T = TypeVar("T")
 
@@ -212,13 +212,20 @@ def _found() -> Device:
     if forced not in ("", "cpu"):
         raise ValueError(f"ROOFLAB_DEVICE is {forced!r}; the only value it takes is 'cpu' (leave it unset otherwise).")
     device = describe(look(accelerators=not forced))
-    if not device.is_accelerator and "triton" not in sys.modules:
-        # Without a GPU Triton kernels run in its interpreter, which has to be asked for before triton is imported.
-        os.environ.setdefault("TRITON_INTERPRET", "1")
+    choose_interpreter(gpu=device.is_accelerator)
     if not device.is_accelerator:
         # torch.compile would start a pool of processes; on a small machine they cost memory and save no time.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     return device
+
+
+def choose_interpreter(*, gpu: bool) -> None:
+    """Have Triton interpret its kernels where there is no GPU, unless the environment says otherwise.
+
+    Triton decides when it is imported: in a process that has done so, this does nothing.
+    """
+    if not gpu and "triton" not in sys.modules:
+        os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def find_device(probe: Callable[[], Facts] | None = None) -> Device:

@@ -380,6 +380,11 @@ class TestCurves:
         assert ">10 s<" in svg
         assert ">50 s<" in svg
 
+    def test_less_than_a_decade_has_ticks_in_even_steps(self):
+        lines = [curvesvg.Line("a", (22.0, 30.0, 38.0), (4.0, 3.0, 2.0))]
+        svg = curvesvg.curves_svg(lines, x="time", unit="s", y="loss", log=True)
+        assert [tick for tick in range(15, 50) if f">{tick} s<" in svg] == [20, 25, 30, 35]
+
     @given(st.lists(st.floats(allow_nan=True, width=32), max_size=5), st.booleans())
     @settings(max_examples=60, deadline=None)
     def test_any_values_make_a_picture(self, values, log):

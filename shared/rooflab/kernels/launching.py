@@ -14,7 +14,8 @@ import os
 import sys
 from typing import Any
 
-from rooflab.counters.interpreter import TOO_LATE, interpreting, use_interpreter
+from rooflab.counters.interpreter import TOO_LATE, interpreting
+from rooflab.device import choose_interpreter
 from rooflab.extras import require
 
 __all__ = ["interpreted", "launch", "need_triton", "prefer_interpreter", "ready"]
@@ -28,9 +29,7 @@ def prefer_interpreter() -> None:
     To be called early: torch.compile imports Triton too. TRITON_INTERPRET=0 in the environment says no.
     """
     torch = sys.modules.get("torch")
-    there = any(map(os.path.exists, _GPUS)) if torch is None else torch.cuda.is_available()
-    if "triton" not in sys.modules and not there and os.environ.get("TRITON_INTERPRET") != "0":
-        use_interpreter()
+    choose_interpreter(gpu=any(map(os.path.exists, _GPUS)) if torch is None else torch.cuda.is_available())
 
 
 def ready() -> None:

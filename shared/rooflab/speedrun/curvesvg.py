@@ -69,7 +69,9 @@ class _Frame:
             return ticks(self.x0, self.x1, 6)
         first, last = (math.floor(math.log10(end)) for end in (self.x0, self.x1))
         found = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
-        return [value for value in found if self.x0 <= value <= self.x1]
+        inside = [value for value in found if self.x0 <= value <= self.x1]
+        # Within a decade there may be one of these, or none: numbers in even steps say more.
+        return inside if len(inside) >= 3 else ticks(self.x0, self.x1, 6)
 
     def y(self, value: float) -> float:
         return self.bottom - (value - self.y0) / (self.y1 - self.y0) * (self.bottom - self.top)
