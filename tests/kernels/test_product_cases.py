@@ -16,7 +16,7 @@ CASES = [*products(((40, 24, 32),), ((32, 48, 256),), DEVICE, ((3, 48, 256),)), 
 def test_every_candidate_is_right_and_has_a_time(case):
     if DEVICE == "cpu" and case.kernel in ("scaled_matmul_row", "scaled_matmul_block"):
         case.candidates.pop("scaled_mm")  # which torch has not with a scale for each row on a CPU
-    found = run_case(case, rounds=1, budget_s=0.01, clock=lambda sets: HostClock(), sets=2)
+    found = run_case(case, rounds=1, budget_s=0.01, clock=lambda sets, seconds: HostClock(), sets=2)
     assert found.left_out == {}
     assert set(found.seconds) == set(case.candidates)
     assert "rooflab" in found.seconds

@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rooflab.clocks import Clock, GraphClock
+from rooflab.clocks import Clock, GraphClock, HostClock
 from rooflab.measurement import measure_all
 from rooflab.tolerances import tolerance
 
 __all__ = ["OURS", "Case", "JaxLoop", "Timed", "graph_clock", "peak_bytes", "run_case", "share"]
 
 OURS = "rooflab"
-_UNROLL = 20  # calls in a graph, about
+_GRAPH_S, _UNROLL = 0.01, 20  # a graph takes so long, but has no more calls than that
 _CACHES = 240e6  # bytes of inputs in rotation: several times the cache of any chip
 _FORMATS = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
@@ -89,13 +89,19 @@ class Timed:
     left_out: Mapping[str, str]
 
 
-def graph_clock(sets: int) -> Clock:
-    """Return a clock whose graphs rotate through so many sets of inputs evenly."""
-    return GraphClock(sets * math.ceil(_UNROLL / sets))
+def graph_clock(sets: int, seconds: float) -> Clock:
+    """Return a clock whose graphs rotate through so many sets of inputs evenly, of calls that take so long."""
+    calls = min(_UNROLL, math.ceil(_GRAPH_S / seconds))
+    return GraphClock(sets * math.ceil(calls / sets))
 
 
 def run_case(
-    case: Case, *, rounds: int = 3, budget_s: float = 0.1, clock: Callable[[int], Clock] = graph_clock, sets: int = 0
+    case: Case,
+    *,
+    rounds: int = 3,
+    budget_s: float = 0.1,
+    clock: Callable[[int, float], Clock] = graph_clock,
+    sets: int = 0,
 ) -> Timed:
     """Time all candidates of a case in turn.
 
@@ -103,7 +109,7 @@ def run_case(
         case: what to time.
         rounds: how many times all of them are measured.
         budget_s: sampling time of each candidate in a round.
-        clock: makes the clock for torch's candidates, from the number of sets.
+        clock: makes the clock for torch's candidates, from the number of sets and the seconds of a call, about.
         sets: of inputs in rotation (default: as many as no cache holds).
 
     Raises:
@@ -115,15 +121,24 @@ def run_case(
     inputs = [first, *(case.inputs(seed) for seed in range(1, sets))]
     left_out = _verify(case, first)
     calls = {name: _spread(fn) for name, fn in case.candidates.items() if name not in left_out}
+    rough = _rough_seconds(lambda: case.candidates[OURS](*first))
     found: dict[str, list[float]] = {}
     loops = {name: _Loop(made()) for name, made in case.jax.items()}
     for _ in range(rounds):
-        measured = measure_all(calls, clock=clock(sets), inputs=inputs, budget_s=budget_s, settle=0.01)
+        measured = measure_all(
+            calls, clock=clock(sets, rough), inputs=inputs, budget_s=budget_s, settle=0.01, min_samples=5
+        )
         for name, one in measured.items():
             found.setdefault(name, []).append(one.median_s)
         for name, loop in loops.items():
             found.setdefault(name, []).append(loop.seconds())
     return Timed({name: statistics.median(times) for name, times in found.items()}, left_out)
+
+
+def _rough_seconds(call: Callable[[], Any]) -> float:
+    """Of one call, by the host's clock: the shorter of two."""
+    run = HostClock().bind(lambda _: call())
+    return min(run(1), run(1))
 
 
 def peak_bytes(case: Case, wanted: Iterable[str]) -> dict[str, int]:
