@@ -142,3 +142,33 @@ def test_what_is_kept_can_be_read():
     for chip_name in tuning._table():
         for kernel in tuning._table()[chip_name]:
             assert tuning.known_choices(chip_name, kernel)
+
+
+def test_compiling_beforehand_goes_on_with_a_choice_that_the_chip_can_run(monkeypatch):
+    """As a kernel does whose first choice wants more shared memory than there is."""
+
+    def call_all(wanted, size, choose):
+        def run(choice):
+            tried.append(choice["BLOCK"])
+            if choice["BLOCK"] < 256:
+                raise RuntimeError("out of resource: shared memory, Required: 262280")
+
+        for _ in range(2):
+            found.append(choose("k", (1024,), CANDIDATES, run))
+
+    monkeypatch.setattr(tuner, "_call_all", call_all)
+    for part in (0, 1, 2):
+        tried, found = [], []
+        tuner._compile((["k"], None, part, 3))
+        assert found == [{"BLOCK": 256}] * 2
+        assert CANDIDATES[part]["BLOCK"] in tried
+
+
+def test_no_choice_for_a_loop_wants_more_shared_memory_than_there_is():
+    from rooflab.kernels.rows.blocks import loop_blocks
+
+    for cols in (1024, 4096, 32768, 65536):
+        for itemsize in (2, 4):
+            choices = loop_blocks(cols, 2 * itemsize * cols)
+            assert choices
+            assert all((one["STAGES"] - 1) * one["ROWS"] * 2 * itemsize * cols <= 163 * 1024 for one in choices)

@@ -75,16 +75,15 @@ def as_toml(found: Mapping[str, Mapping[str, Mapping[tuple[int, ...], Choice]]])
 def _compile(task: Task) -> None:
     """Compile one part of the candidates, in a process of its own."""
     wanted, size, part, parts = task
-    seen = set()
+    able: dict[tuple[str, Key], Choice] = {}
 
     def choose(
         kernel: str, key: tuple[int, ...], candidates: Sequence[Choice], run: Callable[[Choice], None]
     ) -> Choice:
-        if (kernel, key) not in seen:
-            seen.add((kernel, key))
-            for choice in candidates[part::parts]:
-                _tried(run, choice)
-        return candidates[0]
+        if (kernel, key) not in able:
+            fine = [choice for choice in candidates[part::parts] if _tried(run, choice)]
+            able[kernel, key] = fine[0] if fine else next(each for each in candidates if _tried(run, each))
+        return able[kernel, key]
 
     _call_all(wanted, size, choose)
 

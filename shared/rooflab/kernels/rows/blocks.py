@@ -5,7 +5,7 @@ memory's latency), and how many rows a program takes together.
 
 >>> row_blocks(4096)[0]
 {'ROWS': 1, 'num_warps': 8}
->>> loop_blocks(4096)[0]
+>>> loop_blocks(4096, 16_384)[0]
 {'ROWS': 1, 'STAGES': 3, 'PER_SM': 2, 'num_warps': 8}
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 __all__ = ["LONGEST", "loop_blocks", "next_power_of_2", "processors", "row_blocks"]
 
 LONGEST = 65_536  # elements of a row: 64 for each of 1,024 threads
+_SHARED_BYTES = 160 * 1024  # of a program, on every chip since the A100
 _WARPS = (1, 2, 4, 8, 16, 32)
 _THREADS = 32  # of a warp; an AMD wavefront has 64, and holds half as many elements in each
 
@@ -44,17 +45,19 @@ def row_blocks(cols: int, most: int = 64) -> list[dict[str, Any]]:
 
 
 @functools.cache
-def loop_blocks(cols: int, most: int = 32) -> list[dict[str, Any]]:
+def loop_blocks(cols: int, row_bytes: int, most: int = 32) -> list[dict[str, Any]]:
     """Return the choices for a kernel whose programs stay and take rows in turn, the most likely one first.
 
     Args:
         cols: of a row, a power of two.
+        row_bytes: that a row of all that is loaded has. Those of STAGES - 1 turns are in shared memory.
         most: elements that a thread may hold.
     """
     return [
         {"ROWS": one["ROWS"], "STAGES": stages, "PER_SM": per_sm, "num_warps": one["num_warps"]}
         for one in row_blocks(cols, most)
         for stages, per_sm in itertools.product((3, 1, 2), (2, 1, 3, 4, 8))
+        if (stages - 1) * one["ROWS"] * row_bytes <= _SHARED_BYTES
     ]
 
 

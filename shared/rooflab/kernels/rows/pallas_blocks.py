@@ -64,7 +64,7 @@ def share_of(kind: str, name: str, rows: int, cols: int) -> tuple[tuple[int, int
     if kind == "cpu":  # two programs that take rows twice, so that what is interpreted is all of the kernel
         step, programs, more = min(next_power_of_2(-(-rows // 4)), max(1, _INTERPRETED // width)), 2, {}
     else:
-        choice = choice_of(name, (width,), loop_blocks(width))
+        choice = choice_of(name, (width,), loop_blocks(width, 4 * width))
         step, programs = min(choice["ROWS"], next_power_of_2(rows)), processors() * choice["PER_SM"]
         more = {"num_warps": choice["num_warps"]}
     return (-(-rows // (step * programs)) * step, width), step, more

@@ -149,7 +149,8 @@ def norm_backward(
             launch(add_partial_sums_kernel, (-(-cols // _SUMS["COLS"]),), out, part, programs, cols, **_SUMS)
 
     if given.numel():
-        run(choose(name, (width,), loop_blocks(width), run, x.device))
+        row_bytes = width * (given.itemsize + gradient.itemsize + (0 if dh is None else along.itemsize))
+        run(choose(name, (width,), loop_blocks(width, row_bytes), run, x.device))
     return dx, dw, db
 
 
