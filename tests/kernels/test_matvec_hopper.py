@@ -11,7 +11,7 @@ pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton
 
 from rooflab.kernels.products import triton_matvec_hopper as hopper
 from rooflab.kernels.products.torch_matvec import splits
-from rooflab.kernels.products.torch_matvec_hopper import hopper_blocks, whole_words
+from rooflab.kernels.products.torch_matvec_hopper import hopper_blocks, step_of, whole_words
 from rooflab.kernels.quantize.weights import numbers, quantize_weights
 
 from . import gluon_threads as threads
@@ -90,8 +90,7 @@ def product(monkeypatch, rows, n, k, group, choice, *, zeros=False, dtype="bf16"
     w = quantize_weights(torch.randn(n, k, generator=generator).to(kind), "int4", group, zeros=zeros)
     right = (x.double() @ numbers(*w, dtype=torch.float64).T).numpy()
     choice = dict(choice)
-    wide = choice["D"] * group * choice["num_warps"]
-    steps, parts = splits(n, k, {**choice, "KB": wide}, many)
+    steps, parts = splits(n, k, {**choice, "KB": step_of(choice, group)}, many)
     warps, _ = choice.pop("num_warps"), choice.pop("PER_SM")
     y = np.full((parts, rows, n), np.nan, held if parts == 1 else np.float32)
     flat = [each.contiguous().view(torch.int16).numpy().ravel().view(held) for each in (x, w[1])]
@@ -132,7 +131,7 @@ def test_every_choice_gives_the_same(group, monkeypatch):
 
 @pytest.mark.parametrize("many", [1, 3, 40])
 def test_ranges_of_k_end_where_the_next_ones_begin(many, monkeypatch):
-    choice = {"R": 16, "D": 1, "BUFFERS": 3, "SPREAD": 0, "PER_SM": 2, "num_warps": 1}
+    choice = {"R": 16, "D": 1, "BUFFERS": 3, "ABREAST": 1, "SPREAD": 0, "PER_SM": 2, "num_warps": 1}
     near(*product(monkeypatch, 1, 16, 128 * 11, 128, choice, many=many), "bf16", 128 * 11)
 
 

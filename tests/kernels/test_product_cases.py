@@ -6,7 +6,6 @@ from rooflab.clocks import HostClock
 from rooflab.kernels.benchmark import run_case
 from rooflab.kernels.loss.cases import cases as losses
 from rooflab.kernels.products.cases import cases as products
-
 from rooflab.kernels.products.matvec_cases import _with_zeros
 from rooflab.kernels.quantize.weights import numbers, quantize_weights
 

@@ -21,7 +21,7 @@ from ..demands import floats, refuse, together
 from ..launching import launch
 from ..quantize.weights import form_of, numbers
 from ..tuning import choose
-from .torch_matvec_hopper import hopper_blocks, on_hopper, run_on_hopper
+from .torch_matvec_hopper import hopper_blocks, on_hopper, run_on_hopper, step_of
 from .torch_operands import processors
 from .triton_matmul import add_splits_kernel
 from .triton_matvec import matvec_kernel
@@ -145,7 +145,7 @@ def _run(
     direct = form == "int4" and on_hopper(x, w)
 
     def run(choice: Mapping[str, Any]) -> None:
-        wide = choice["D"] * group * choice["num_warps"] if direct else choice["KB"]
+        wide = step_of(choice, group) if direct else choice["KB"]
         steps, parts = splits(n, k, {**choice, "KB": wide}, many)
         into = y if parts == 1 else torch.empty(parts, rows, n, dtype=torch.float32, device=x.device)
         if direct:

@@ -1,7 +1,7 @@
 """Which calls of `matvec` does the kernel for weights in 4 bits on Hopper take, with which blocks, and how?
 
 >>> hopper_blocks(groups=64, group=128)[0]
-{'R': 32, 'D': 1, 'BUFFERS': 2, 'SPREAD': 0, 'PER_SM': 4, 'num_warps': 4}
+{'R': 32, 'D': 1, 'BUFFERS': 2, 'ABREAST': 1, 'SPREAD': 0, 'PER_SM': 4, 'num_warps': 4}
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ import torch
 
 from ..launching import launch
 
-__all__ = ["hopper_blocks", "on_hopper", "run_on_hopper"]
+__all__ = ["hopper_blocks", "on_hopper", "run_on_hopper", "step_of", "whole_words"]
 
 _WORD = 4  # bytes
-# Of groups of 128, 64 and 32: rows of W, successive groups of a warp, buffers, whether a thread loads 16 bytes in one
-# go where a group of 32 gives it 4, programs a multiprocessor that a call should have, and warps.
+# Of groups of 128, 64 and 32: rows of W, successive groups of a warp, buffers, warps that have other rows and the same
+# K, whether a thread loads 16 bytes in one go where a group of 32 gives it 4, programs a multiprocessor that a call
+# should have, and warps in all.
 _BLOCKS = {
     128: (
-        (32, 1, 2, 0, 4, 4), (16, 1, 4, 0, 5, 4), (32, 1, 3, 0, 3, 4), (16, 2, 2, 0, 4, 4), (32, 1, 2, 0, 2, 8),
-        (16, 1, 3, 0, 5, 4), (16, 1, 4, 0, 2, 8), (16, 2, 3, 0, 3, 4), (32, 2, 2, 0, 3, 4), (32, 1, 2, 0, 8, 2),
-        (16, 1, 3, 0, 10, 2), (64, 1, 2, 0, 3, 4),
+        (32, 1, 2, 1, 0, 4, 4), (16, 1, 4, 1, 0, 5, 4), (32, 1, 3, 1, 0, 3, 4), (16, 2, 2, 1, 0, 4, 4),
+        (32, 1, 2, 1, 0, 2, 8), (16, 1, 3, 1, 0, 5, 4), (16, 1, 4, 1, 0, 2, 8), (16, 2, 3, 1, 0, 3, 4),
+        (32, 2, 2, 1, 0, 3, 4), (32, 1, 2, 1, 0, 8, 2), (16, 1, 3, 1, 0, 10, 2), (64, 1, 2, 2, 0, 4, 4),
+        (64, 1, 2, 2, 0, 2, 8), (32, 1, 3, 2, 0, 5, 4), (32, 1, 4, 2, 0, 2, 8),
     ),
     64: (
-        (32, 2, 2, 0, 3, 4), (16, 2, 4, 0, 4, 4), (16, 2, 2, 0, 5, 4), (16, 2, 3, 0, 4, 4), (32, 2, 2, 0, 6, 2),
-        (16, 4, 2, 0, 3, 4), (16, 1, 4, 0, 5, 4), (16, 1, 2, 0, 5, 4),
+        (32, 2, 2, 1, 0, 3, 4), (16, 2, 4, 1, 0, 4, 4), (16, 2, 2, 1, 0, 5, 4), (16, 2, 3, 1, 0, 4, 4),
+        (32, 2, 2, 1, 0, 6, 2), (16, 4, 2, 1, 0, 3, 4), (16, 1, 4, 1, 0, 5, 4), (16, 1, 2, 1, 0, 5, 4),
     ),
     32: (
-        (16, 4, 2, 1, 3, 4), (16, 4, 2, 0, 3, 4), (32, 4, 2, 1, 2, 4), (16, 4, 3, 1, 3, 4), (16, 4, 2, 1, 12, 1),
-        (16, 8, 2, 1, 2, 4), (16, 2, 2, 0, 5, 4), (16, 1, 4, 0, 5, 4),
+        (16, 4, 2, 1, 1, 3, 4), (16, 4, 2, 1, 0, 3, 4), (32, 4, 2, 1, 1, 2, 4), (16, 4, 3, 1, 1, 3, 4),
+        (16, 4, 2, 1, 1, 12, 1), (16, 8, 2, 1, 1, 2, 4), (16, 2, 2, 1, 0, 5, 4), (16, 1, 4, 1, 0, 5, 4),
     ),
 }  # fmt: skip
 
@@ -67,8 +69,17 @@ def hopper_blocks(groups: int, group: int) -> list[dict[str, int]]:
         groups: in a row of W.
         group: weights in each: 128, 64 or 32.
     """
-    names = ("R", "D", "BUFFERS", "SPREAD", "PER_SM", "num_warps")
+    names = ("R", "D", "BUFFERS", "ABREAST", "SPREAD", "PER_SM", "num_warps")
     return [dict(zip(names, each, strict=True)) for each in _BLOCKS[group] if groups % each[1] == 0]
+
+
+def step_of(choice: Mapping[str, int], group: int) -> int:
+    """Return how many k a program takes in a step.
+
+    >>> step_of(hopper_blocks(64, 128)[0], 128)  # four warps with a group each
+    512
+    """
+    return choice["num_warps"] // choice["ABREAST"] * choice["D"] * group
 
 
 def run_on_hopper(
@@ -85,7 +96,7 @@ def run_on_hopper(
         zero: of the shape of scale, contiguous, or None.
         group: of weights that share a scale.
         choice: one of `hopper_blocks`.
-        steps: of a range of K, each of num_warps times D groups.
+        steps: of a range of K, each of `step_of` k.
     """
     from .triton_matvec_hopper import matvec_hopper_kernel
 

@@ -14,7 +14,8 @@ for two of them a code:
   these are what it has to have for its part of eight products: whatever the matrix units call their columns, x follows.
 * All sums of a group have accumulators of their own, which get the group's scale; so one row of x and eight cost the
   same.
-* Warps share K, not rows. They never wait for each other before the end, where they add up.
+* Warps share K, and never wait for each other before the end, where they add up. Some may have other rows instead:
+  these ask for the same x at about the same time, which counts with eight rows of x.
 * The next `BUFFERS` - 1 blocks are on their way to registers while one is multiplied. There is one copy of the loop for
   each buffer, so that nothing has to be moved between registers.
 
@@ -63,7 +64,13 @@ def _bits(first, number, axis, rank):
 
 
 @gluon.constexpr_function
-def _words_layout(R, D, GROUP, WARPS, SPREAD):
+def _rows(R, ABREAST, axis, rank):
+    """Rows of a thread: it has two of the 16 that a warp multiplies at a time, and those of other warps lie between."""
+    return _bits(8, 2, axis, rank) + _bits(16 * ABREAST, R // (16 * ABREAST), axis, rank)
+
+
+@gluon.constexpr_function
+def _words_layout(R, D, GROUP, WARPS, ABREAST, SPREAD):
     """Of [groups, R, words of a group, 4]: the four are one word, seen as four bytes.
 
     Eight threads have a row each, and four share the words of a row: each has successive ones of each group, or, if
@@ -71,26 +78,29 @@ def _words_layout(R, D, GROUP, WARPS, SPREAD):
     """
     own = 4 if SPREAD else GROUP // 32
     apart = 128 // GROUP if SPREAD else 1  # groups among four threads
-    registers = _bits(1, 4, 3, 4) + _bits(1, own, 2, 4) + _bits(8, R // 8, 1, 4)
+    registers = _bits(1, 4, 3, 4) + _bits(1, own, 2, 4) + _rows(R, ABREAST, 1, 4)
     registers += _bits(WARPS * apart, D // apart, 0, 4)
     threads = _bits(own, 4 // apart, 2, 4) + _bits(WARPS, apart, 0, 4) + _bits(1, 8, 1, 4)
-    return gl.DistributedLinearLayout(registers, threads, _bits(1, WARPS, 0, 4), [], [WARPS * D, R, GROUP // 8, 4])
+    warps = _bits(16, ABREAST, 1, 4) + _bits(1, WARPS, 0, 4)
+    return gl.DistributedLinearLayout(registers, threads, warps, [], [WARPS * D, R, GROUP // 8, 4])
 
 
 @gluon.constexpr_function
-def _x_layout(D, GROUP, WARPS):
+def _x_layout(D, GROUP, WARPS, ABREAST):
     """Of [groups, k, 8 rows]: a thread has the x that meet its words."""
     registers = _bits(1, GROUP // 4, 1, 3) + _bits(WARPS, D, 0, 3)
     threads = _bits(GROUP // 4, 4, 1, 3) + _bits(1, 8, 2, 3)
-    return gl.DistributedLinearLayout(registers, threads, _bits(1, WARPS, 0, 3), [], [WARPS * D, GROUP, 8])
+    warps = [[0, 0, 0]] * (ABREAST.bit_length() - 1) + _bits(1, WARPS, 0, 3)
+    return gl.DistributedLinearLayout(registers, threads, warps, [], [WARPS * D, GROUP, 8])
 
 
 @gluon.constexpr_function
-def _scales_layout(R, D, WARPS):
+def _scales_layout(R, D, WARPS, ABREAST):
     """Of [warps, D, R], for products [groups, R, 8]: D scales of a row are loaded in one go, by all four threads."""
-    registers = _bits(1, D, 1, 3) + _bits(8, R // 8, 2, 3)
+    registers = _bits(1, D, 1, 3) + _rows(R, ABREAST, 2, 3)
     threads = [[0, 0, 0], [0, 0, 0], *_bits(1, 8, 2, 3)]
-    return gl.DistributedLinearLayout(registers, threads, _bits(1, WARPS, 0, 3), [], [WARPS, D, R])
+    warps = _bits(16, ABREAST, 2, 3) + _bits(1, WARPS, 0, 3)
+    return gl.DistributedLinearLayout(registers, threads, warps, [], [WARPS, D, R])
 
 
 @gluon.jit
@@ -174,8 +184,8 @@ def _add(
 @gluon.jit(do_not_specialize=["rows", "steps"])
 def matvec_hopper_kernel(
     y, x, w, scale, zero, N, K, w_step, x_step, s_step, rows, steps,
-    R: gl.constexpr, D: gl.constexpr, BUFFERS: gl.constexpr, SPREAD: gl.constexpr, GROUP: gl.constexpr,
-    ZERO: gl.constexpr,
+    R: gl.constexpr, D: gl.constexpr, BUFFERS: gl.constexpr, ABREAST: gl.constexpr, SPREAD: gl.constexpr,
+    GROUP: gl.constexpr, ZERO: gl.constexpr,
 ):  # fmt: skip
     """R rows of W times up to 8 rows of x, over a range of `steps` times D groups for each warp.
 
@@ -183,23 +193,23 @@ def matvec_hopper_kernel(
     s_step apart; y is [splits, rows, N].
     D divides K / GROUP. Grid: (N / R, splits), both rounded up.
     """
-    WARPS: gl.constexpr = gl.num_warps()
+    WARPS: gl.constexpr = gl.num_warps() // ABREAST  # among which K is shared
     SHAPE: gl.constexpr = [WARPS * D, R, GROUP // 8]
-    mma: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [WARPS, 1, 1], [1, 16, 8])
-    layout: gl.constexpr = _words_layout(R, D, GROUP, WARPS, 0)
+    mma: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [WARPS, ABREAST, 1], [1, 16, 8])
+    layout: gl.constexpr = _words_layout(R, D, GROUP, WARPS, ABREAST, 0)
     first = gl.program_id(1) * steps
     last = gl.minimum(first + steps, gl.cdiv(K // GROUP, SHAPE[0]))
     end = gl.minimum(last * SHAPE[0], K // GROUP)
     # Beyond the last row of W or of x the last one is computed again, and not stored.
     # Of the axis of groups, each warp has every WARPS-th place; there it has D successive groups.
-    g, row, j = _places(gl.SliceLayout(3, _words_layout(R, D, GROUP, WARPS, SPREAD)), SHAPE)
+    g, row, j = _places(gl.SliceLayout(3, _words_layout(R, D, GROUP, WARPS, ABREAST, SPREAD)), SHAPE)
     g = g % WARPS * D + g // WARPS
     row = gl.minimum(gl.program_id(0) * R + row, N - 1).to(gl.int64)
     at_w = w + row * w_step + (g * SHAPE[2] + j), g
-    g, k, b = _places(_x_layout(D, GROUP, WARPS), [SHAPE[0], GROUP, 8])
+    g, k, b = _places(_x_layout(D, GROUP, WARPS, ABREAST), [SHAPE[0], GROUP, 8])
     g = g % WARPS * D + g // WARPS
     at_x = x + gl.minimum(b, rows - 1).to(gl.int64) * x_step + (g * GROUP + k), g
-    warp, d, row = _places(_scales_layout(R, D, WARPS), [WARPS, D, R])
+    warp, d, row = _places(_scales_layout(R, D, WARPS, ABREAST), [WARPS, D, R])
     of_group = gl.minimum(gl.program_id(0) * R + row, N - 1).to(gl.int64) * s_step + (warp * D + d)
     at_s = scale + of_group, zero + of_group if ZERO else zero, warp * D
     total = gl.zeros([SHAPE[0], R, 8], gl.float32, mma)
