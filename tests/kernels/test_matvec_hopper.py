@@ -9,6 +9,7 @@ from rooflab.tolerances import tolerance
 
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
+from rooflab.kernels.products import torch_matvec, torch_matvec_hopper
 from rooflab.kernels.products import triton_matvec_hopper as hopper
 from rooflab.kernels.products.torch_matvec import splits
 from rooflab.kernels.products.torch_matvec_hopper import hopper_blocks, step_of, whole_words
@@ -154,6 +155,36 @@ def test_every_code_becomes_its_number(name, dtype):
         for k, each in halves.items():
             expected = codes.astype(int) - 8 if k == place else np.zeros(16)
             assert each.astype(np.uint16).view(dtype).astype(float).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("many", [1, 132])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_matvec_launches_it(zeros, many, monkeypatch):
+    """From the operator to the kernel and, with ranges of K, to their sum; W's rows do not lie side by side."""
+    monkeypatch.setattr(hopper, "mma_v2", multiply)
+    monkeypatch.setattr(torch_matvec, "on_hopper", lambda x, w: whole_words(w))
+    monkeypatch.setattr(torch_matvec, "processors", lambda device: (many, True))
+    grids = []
+
+    def pointer(x):
+        flat = torch.as_strided(x, (sum(s * (n - 1) for s, n in zip(x.stride(), x.shape, strict=True)) + 1,), (1,))
+        half = x.dtype == torch.bfloat16
+        return threads.Pointer(flat.view(torch.int16).numpy().view(BF16) if half else flat.numpy())
+
+    def launch(kernel, grid, *args, num_warps, **constants):
+        grids.append(grid)
+        given = [pointer(each) if isinstance(each, torch.Tensor) else each for each in args]
+        for at in np.ndindex(*grid):
+            with np.errstate(all="ignore"):
+                Machine(at, num_warps).run(kernel.__name__, hopper, *given, **constants)
+
+    monkeypatch.setattr(torch_matvec_hopper, "launch", launch)
+    x, w = torch.randn(2, 1024).bfloat16(), torch.randn(80, 1024).bfloat16()
+    codes, *scales = quantize_weights(w, "int4", 128, zeros=zeros)
+    wide = torch.cat([codes, codes], 1)[:, :512]
+    found = torch_matvec.matvec(x, wide, *scales)
+    assert grids == [(3, 1 if many == 1 else 2)]
+    near(found.double().numpy(), (x.double() @ numbers(codes, *scales, dtype=torch.float64).T).numpy(), "bf16", 1024)
 
 
 def test_only_whole_words_are_taken_as_they_lie():

@@ -161,7 +161,7 @@ def _run(
         if parts > 1:
             _add_up(y, into)
 
-    if x.device.type == "cpu":
+    if x.device.type == "cpu" and not direct:
         return run({"R": 32, "KB": max(64, group), "STAGES": 1, "PER_SM": 1, "num_warps": 4})
     candidates = hopper_blocks(k // group, group) if direct else blocks(form, rows, group)
     name = f"{_NAME}_{form}" + ("_hopper" if direct else "")
