@@ -21,6 +21,9 @@ class Tensor(np.ndarray):
     def to(self, dtype):
         return self.astype(dtype)
 
+    def permute(self, order):
+        return self.transpose(order)
+
 
 def tensor(values):
     return np.asarray(values).view(Tensor)
@@ -84,6 +87,7 @@ class Barriers:
 class Pointer:
     def __init__(self, array, places=0):
         self.array, self.places = array, places
+        self.dtype = SimpleNamespace(element_ty=array.dtype.type)
 
     def __add__(self, more):
         return Pointer(self.array, self.places + more)
@@ -195,7 +199,7 @@ class Machine:
             places = np.broadcast_to(pointer.places, mask.shape)[mask]
             pointer.array[places] = np.broadcast_to(values, mask.shape)[mask]
 
-        def load(pointer, mask=True, other=0):
+        def load(pointer, mask=True, other=0, eviction_policy=None):
             mask = np.asarray(mask)
             places = np.where(mask, np.broadcast_to(pointer.places, np.broadcast(pointer.places, mask).shape), 0)
             return tensor(np.where(mask, pointer.array[places], pointer.array.dtype.type(other)))

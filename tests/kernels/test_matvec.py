@@ -9,6 +9,7 @@ from rooflab import costs, kernels
 from rooflab.counters import count
 from rooflab.kernels.products.torch_matvec import blocks, splits, thin_product
 from rooflab.kernels.quantize.weights import numbers
+from rooflab.kernels.tuning import known_choices
 
 from .agreement import DEVICE, counts, near, random, torch
 from .compiling import told_elsewhere
@@ -184,6 +185,13 @@ def test_ranges_cover_the_weights():
                     assert not group or choice["KB"] % group == 0
                     steps, parts = splits(4096, 11008, choice, 132)
                     assert (parts - 1) * steps * choice["KB"] < 11008 <= parts * steps * choice["KB"]
+
+
+@pytest.mark.parametrize("form", ["plain", "int8", "fp8"])
+def test_what_was_measured_can_be_chosen(form):
+    known = known_choices("NVIDIA H200", f"matvec_{form}")
+    assert len(known) == 4
+    assert all(choice in blocks(form, rows, 0) for (rows, *_), choice in known.items())
 
 
 def registers_after(ptx, word):

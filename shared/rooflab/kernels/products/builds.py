@@ -13,7 +13,7 @@ from rooflab.kernels.compiled import Build, types_of
 
 from .tiles import HOPPER, TILINGS, launch_options
 
-__all__ = ["ENGINE", "builds", "matvec"]
+__all__ = ["ENGINE", "builds", "matvec", "matvec_hopper"]
 
 ENGINE = ("sm90", "sm100")  # chips with a copy engine for tiles
 _PLAIN = ("sm80", "gfx942")
@@ -79,6 +79,26 @@ def matvec(
     return Build(matvec_kernel, types, {**choice, **flags}, warps, unaligned=("rows", "steps"), chips=chips)
 
 
+def matvec_hopper(*, group: int = 128, zeros: bool = False, place: int = 0, dtype: str = "bf16") -> Build:
+    """Return the build of the product of few rows and weights in 4 bits that is in Gluon.
+
+    Args:
+        group: of weights that share a scale: 128, 64 or 32.
+        zeros: whether there are zero points.
+        place: of the blocks among those that can be chosen.
+        dtype: of x, "bf16" or "fp16".
+    """
+    from .torch_matvec_hopper import hopper_blocks
+    from .triton_matvec_hopper import matvec_hopper_kernel
+
+    choice = dict(hopper_blocks(256, group)[place])
+    warps, _ = choice.pop("num_warps"), choice.pop("PER_SM")
+    types = dict.fromkeys(("y", "x", "scale"), f"*{dtype}") | {"w": "*i32", "zero": "*u8"}
+    types |= types_of("", "N K w_step x_step s_step rows steps")
+    flags: dict[str, Any] = {"GROUP": group, "ZERO": zeros} | dict.fromkeys(["zero"] * (not zeros))
+    return Build(matvec_hopper_kernel, types, {**choice, **flags}, warps, 1, ("rows", "steps"), ENGINE, gluon=True)
+
+
 def _described(kind: str, rows: int, cols: int, transposed: bool = False) -> str:
     return f"tensordesc<{kind}[{cols},{rows}]>" if transposed else f"tensordesc<{kind}[{rows},{cols}]>"
 
@@ -136,7 +156,7 @@ def _hopper() -> dict[str, Build]:
     numbers = dict.fromkeys((*_SIZES.split(), "sa_row", "sa_block", "sb_block", "sb_col"), "i32")
     options = dict(HOPPER)
     warps = options.pop("num_warps")
-    made = {}
+    made = {"matvec_int4_hopper": matvec_hopper()}
     for name, scales, result in (("", "row", "fp32"), ("block_", "block", "bf16")):
         matrices = {"c": _laid_out(result, 64), "a": _laid_out("fp8e4nv", 64), "b": _laid_out("fp8e4nv", 128)}
         made[f"{name}scaled_matmul_hopper"] = Build(

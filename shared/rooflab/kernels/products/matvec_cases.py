@@ -80,5 +80,11 @@ def _for_torch(codes: Any, scales: Any) -> tuple[Any, Any]:
     """Weights as torch's kernel for 4 bits takes them: the first of two in the high half, tiled, beside zero points."""
     import torch
 
-    both = torch.stack((scales, torch.zeros_like(scales)), -1).transpose(0, 1).contiguous()
-    return torch._convert_weight_to_int4pack((codes << 4) | (codes >> 4), 8), both
+    return torch._convert_weight_to_int4pack((codes << 4) | (codes >> 4), 8), _with_zeros(scales)
+
+
+def _with_zeros(scales: Any) -> Any:
+    """Scales [N, groups] as torch takes them, [groups, N, 2], beside what it adds to (code - 8) times the scale: 0."""
+    import torch
+
+    return torch.stack((scales, torch.zeros_like(scales)), -1).transpose(0, 1).contiguous()

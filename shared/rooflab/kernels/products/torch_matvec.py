@@ -21,6 +21,7 @@ from ..demands import floats, refuse, together
 from ..launching import launch
 from ..quantize.weights import form_of, numbers
 from ..tuning import choose
+from .torch_matvec_hopper import hopper_blocks, on_hopper, run_on_hopper, step_of
 from .torch_operands import processors
 from .triton_matmul import add_splits_kernel
 from .triton_matvec import matvec_kernel
@@ -141,25 +142,40 @@ def _run(
     codes = w.view(torch.uint8) if form == "fp8" else w
     scale, zero = (None if each is None else each.contiguous() for each in (scale, zero))
 
-    def run(choice: Mapping[str, Any]) -> None:
-        steps, parts = splits(n, k, choice, many)
-        into = y if parts == 1 else torch.empty(parts, rows, n, dtype=torch.float32, device=x.device)
-        options = {name: value for name, value in choice.items() if name != "PER_SM"}
-        launch(
-            matvec_kernel, (-(-n // choice["R"]), parts), into, x, codes, scale, zero, n, k, w.shape[1], w.stride(0),
-            x.stride(0), rows, steps, FORM=form, GROUP=group, ZERO=zero is not None, P=_padded(rows), PTX=_has_ptx(x),
-            **options,
-        )  # fmt: skip
-        if parts > 1:
-            block = 256
-            launch(
-                add_splits_kernel, (rows, -(-n // block)), y, into, n, n, n, rows * n, SPLITS=parts, ADD=False,
-                BLOCK=block, num_warps=2,
-            )  # fmt: skip
+    direct = form == "int4" and on_hopper(x, w)
 
-    if x.device.type == "cpu":
+    def run(choice: Mapping[str, Any]) -> None:
+        wide = step_of(choice, group) if direct else choice["KB"]
+        steps, parts = splits(n, k, {**choice, "KB": wide}, many)
+        into = y if parts == 1 else torch.empty(parts, rows, n, dtype=torch.float32, device=x.device)
+        if direct:
+            assert scale is not None
+            run_on_hopper(into, x, w, scale, zero, group, choice, steps)
+        else:
+            options = {name: value for name, value in choice.items() if name != "PER_SM"}
+            launch(
+                matvec_kernel, (-(-n // choice["R"]), parts), into, x, codes, scale, zero, n, k, w.shape[1],
+                w.stride(0), x.stride(0), rows, steps, FORM=form, GROUP=group, ZERO=zero is not None,
+                P=_padded(rows), PTX=_has_ptx(x), **options,
+            )  # fmt: skip
+        if parts > 1:
+            _add_up(y, into)
+
+    if x.device.type == "cpu" and not direct:
         return run({"R": 32, "KB": max(64, group), "STAGES": 1, "PER_SM": 1, "num_warps": 4})
-    return run(choose(f"{_NAME}_{form}", (rows, n, k, group or k), blocks(form, rows, group), run, x.device))
+    candidates = hopper_blocks(k // group, group) if direct else blocks(form, rows, group)
+    name = f"{_NAME}_{form}" + ("_hopper" if direct else "")
+    return run(choose(name, (rows, n, k, group or k), candidates, run, x.device))
+
+
+def _add_up(y: torch.Tensor, parts: torch.Tensor) -> None:
+    """The sums over ranges of K [parts, rows, N], in one order."""
+    many, rows, n = parts.shape
+    block = 256
+    launch(
+        add_splits_kernel, (rows, -(-n // block)), y, parts, n, n, n, rows * n, SPLITS=many, ADD=False, BLOCK=block,
+        num_warps=2,
+    )  # fmt: skip
 
 
 def _has_ptx(x: torch.Tensor) -> bool:

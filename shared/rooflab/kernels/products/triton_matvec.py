@@ -18,6 +18,8 @@ multiprocessors issue 128 lanes at 1.98 GHz, 3.9 instructions for each code:
 * The matrix units have 8 columns for x, of which one row fills one. The others keep groups apart: the column of a group
   holds its part of x, and zeros elsewhere, so that each of its sums can be scaled in fp32 afterwards.
 * Where N gives too few programs, K is cut into ranges, whose sums `add_splits_kernel` adds up in one order.
+
+On Hopper, weights in 4 bits have a kernel of their own, :mod:`.triton_matvec_hopper`.
 """
 
 from __future__ import annotations
