@@ -65,6 +65,17 @@ def test_no_token_sees_a_later_one():
         assert not torch.allclose(before[:, 10:], after[:, 10:])
 
 
+def test_wide_heads_are_half_as_many():
+    gpt = made(wide_heads=True, position="rotary", width=32, heads=4)
+    q, _, v = gpt.blocks[0].heads(torch.zeros(1, 3, 3, 2, 16), None)
+    assert q.shape == v.shape == (1, 2, 3, 16)
+    assert gpt.cosine.shape == (16, 8)
+    assert sum(each.numel() for each in gpt.parameters()) == sum(
+        each.numel() for each in made(position="rotary", width=32, heads=4).parameters()
+    )
+    assert gpt(*batch()).isfinite()
+
+
 def test_rotary_scores_depend_on_the_distance_alone():
     q, k = torch.randn(2, 16, dtype=torch.float32)
     cosine, sine = rotary_table(40, 16)
@@ -207,6 +218,7 @@ def test_quantize_uses_the_whole_range_and_survives_zeros():
         ({"lr": float("nan")}, "expected lr to be a number of zero or more"),
         ({"graph": 1}, "expected graph to be True or False"),
         ({"zero_init": True}, "expected tied=False with zero_init"),
+        ({"wide_heads": True, "heads": 1}, "expected an even number of heads with wide_heads; found 1"),
         ({"rotation": "kernel"}, "expected position 'rotary' with rotation 'kernel'; found 'learned'"),
         ({"warmup": 0.6, "cooldown": 0.6}, "share the run"),
         ({"speed": 3}, "expected a switch of a run"),

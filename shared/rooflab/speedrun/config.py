@@ -51,6 +51,7 @@ class Config:
         fused_optimizer, graph: one kernel for the update of all tensors; a step replayed as one CUDA graph.
         loader: "plain" makes a batch when it is needed, "ahead" in a thread while the device computes.
         rotation: "kernel" prepares queries and keys (norm, rotation, layout) in one of Rooflab's kernels.
+        wide_heads: half as many heads, twice as wide.
         position, norm, qk_norm, activation, zero_init, tied, value_skip, softcap: the architecture (softcap 0: none).
         optimizer, lr, matrix_lr: AdamW's rate; Muon's, for the matrices of the blocks.
         schedule, warmup, cooldown: shape of the learning rate; shares of the run that it rises and falls.
@@ -81,6 +82,7 @@ class Config:
     rotation: str = "plain"
     norm: str = "layer"
     qk_norm: bool = False
+    wide_heads: bool = False
     activation: str = "gelu"
     zero_init: bool = False
     tied: bool = True
@@ -120,6 +122,11 @@ class Config:
     def rows(self) -> int:
         """Rows of the token table: the vocabulary, or a little more."""
         return -(-self.vocabulary // _ALIGNED) * _ALIGNED if self.padded_vocabulary else self.vocabulary
+
+    @property
+    def head_count(self) -> int:
+        """Heads of a block."""
+        return self.heads // 2 if self.wide_heads else self.heads
 
     @property
     def sequences(self) -> int:
@@ -200,6 +207,8 @@ def _validate(config: Config) -> None:
         raise ConfigError(f"expected warmup and cooldown to share the run; found {config.warmup} and {config.cooldown}")
     if config.zero_init and config.tied:
         raise ConfigError("expected tied=False with zero_init: a head that starts at zero cannot be the token table")
+    if config.wide_heads and config.heads % 2:
+        raise ConfigError(f"expected an even number of heads with wide_heads; found {config.heads}")
     if config.rotation == "kernel" and config.position != "rotary":
         raise ConfigError(f"expected position 'rotary' with rotation 'kernel'; found {config.position!r}")
     if config.precision == "fp8" and (config.width % 16 or config.sequences * config.length % 16):

@@ -52,7 +52,7 @@ class Forecast:
 def shape_of(config: Config, *, padded: bool = True) -> Transformer:
     """The transformer whose costs a run has; with `padded` the rows of padding are words."""
     return Transformer(
-        config.layers, config.width, config.heads, config.rows if padded else config.vocabulary, config.length,
+        config.layers, config.width, config.head_count, config.rows if padded else config.vocabulary, config.length,
         biases=False, norm=config.norm, positions=config.position, tied=config.tied,
     )  # fmt: skip
 
@@ -183,7 +183,7 @@ def memory_bytes(config: Config) -> float:
     fixed = 8 * shape.parameters + state_bytes(shape.parameters - blocks) + 4 * blocks
     fixed += 2 * shape.multiplied_weights if s == 2 else 0
     token = (10 if config.compile != "no" else 16) * config.width
-    token += config.heads * config.length if config.attention == "plain" else 0
+    token += config.head_count * config.length if config.attention == "plain" else 0
     return fixed + n * config.layers * token * s + _loss_bytes(config, n, s)
 
 

@@ -92,7 +92,7 @@ class Block(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """Attention, [B, T, d] -> [B, T, d]."""
         batch, length, d = x.shape
-        q, k, v = self.heads(self.qkv(x).view(batch, length, 3, self.config.heads, -1), angles)
+        q, k, v = self.heads(self.qkv(x).view(batch, length, 3, self.config.head_count, -1), angles)
         if self.value_mix is not None:
             own, first = self.value_mix.to(x.dtype)
             v = own * v + first * (v if values is None else values)
@@ -129,7 +129,7 @@ class GPT(nn.Module):
         self.untied = None if config.tied else nn.Parameter(make(config.rows, d) * _STD)
         self.skips = nn.Parameter(torch.zeros(config.layers // 2)) if config.value_skip else None
         if config.position == "rotary":
-            for name, value in zip(("cosine", "sine"), rotary_table(length, d // config.heads), strict=True):
+            for name, value in zip(("cosine", "sine"), rotary_table(length, d // config.head_count), strict=True):
                 self.register_buffer(name, value, persistent=False)
 
     @property
