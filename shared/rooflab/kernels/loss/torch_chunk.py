@@ -106,7 +106,8 @@ def _logits(
         of_x, of_w = (Described(each, (tiling[f"TILE_{axis}"], tiling["TILE_K"])) for each, axis in ((x, "M"), (weight, "N")))
         launch = repeated(
             logits_kernel, (min(count_tiles(tokens, words, tiling), many * tiling["PER_SM"]),),
-            X_TRANSPOSED=of_x.transposed, W_TRANSPOSED=of_w.transposed, PRECISION="ieee", **launch_options(tiling),
+            X_TRANSPOSED=of_x.transposed, W_TRANSPOSED=of_w.transposed, PRECISION="ieee",
+            PAIRS=z.is_cuda and torch.version.hip is None, **launch_options(tiling),
         )  # fmt: skip
 
         def run(x: torch.Tensor) -> None:
