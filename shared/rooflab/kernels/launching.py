@@ -133,7 +133,8 @@ def repeated(kernel: Any, grid: tuple[int, ...], **constants: Any) -> Callable[.
         nonlocal ready, values, calls
         device = _device(args)
         # Interpreted, nothing is compiled; hooks are there to see every launch; of another device Triton is told.
-        if device.type == "cpu" or getattr(kernel, "pre_run_hooks", True) or device.index != torch.cuda.current_device():
+        usual = device.type != "cpu" and not getattr(kernel, "pre_run_hooks", True)
+        if not usual or device.index != torch.cuda.current_device():
             launch(kernel, grid, *args, **constants)
         elif ready is not None:
             ready(*args, *values)

@@ -88,7 +88,7 @@ def set_tuner(tuner: Callable[[str, Key, Sequence[Choice], Callable[[Choice], No
 
 class _Tuner:
     now: Callable[[str, Key, Sequence[Choice], Callable[[Choice], None]], Choice] | None = None
-    chosen: ClassVar[dict[tuple[str, Key, Any], Choice]] = {}  # by kernel, sizes and device: a call looks up nothing else
+    chosen: ClassVar[dict[tuple[str, Key, Any], Choice]] = {}  # by kernel, sizes and device
 
 
 def seconds_of(run: Callable[[Choice], None], choice: Choice, clock: Clock, calls: int = 1) -> float:

@@ -103,7 +103,8 @@ def _logits(
         shape = (tokens, -(-words // tiling["TILE_N"]))
         largest, sums = (torch.empty(shape, dtype=torch.float32, device=z.device) for _ in range(2))
         to = described(z, (tiling["TILE_M"], tiling["TILE_N"] // tiling["PARTS"]))
-        of_x, of_w = (Described(each, (tiling[f"TILE_{axis}"], tiling["TILE_K"])) for each, axis in ((x, "M"), (weight, "N")))
+        of_x = Described(x, (tiling["TILE_M"], tiling["TILE_K"]))
+        of_w = Described(weight, (tiling["TILE_N"], tiling["TILE_K"]))
         launch = repeated(
             logits_kernel, (min(count_tiles(tokens, words, tiling), many * tiling["PER_SM"]),),
             X_TRANSPOSED=of_x.transposed, W_TRANSPOSED=of_w.transposed, PRECISION="ieee",

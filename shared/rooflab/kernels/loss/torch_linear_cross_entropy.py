@@ -75,6 +75,7 @@ def loss_and_gradients(
     for start in range(0, tokens, size):
         some = slice(start, min(tokens, start + size))
         if chunk is None or some.stop - start < size:
+            chunk = None  # what it has room for is free again
             chunk = Chunk(z[: some.stop - start], x[some], weight, dx[some, :d], dw[:, :d], ignore_index)
         chunk(losses[some], x[some], target[some], dx[some, :d], add=start > 0)
     return losses.sum(), dx, dw

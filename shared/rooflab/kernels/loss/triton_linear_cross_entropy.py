@@ -52,12 +52,13 @@ def as_stored(acc, dtype: tl.constexpr, PAIRS: tl.constexpr):
     if PAIRS and dtype == tl.bfloat16:
         # NVIDIA's instruction that rounds two numbers to bf16 has the full rate, and the one for one number an eighth
         # of it, which Triton takes where a rounded number is computed with: 1,024 cycles a tile.
-        return tl.inline_asm_elementwise(
+        stored = tl.inline_asm_elementwise(
             "{ .reg .b32 pair; cvt.rn.bf16x2.f32 pair, $3, $2; shl.b32 $0, pair, 16; and.b32 $1, pair, 0xffff0000; }",
             "=r,=r,r,r", [acc], dtype=tl.float32, is_pure=True, pack=2,
         )  # fmt: skip
     else:
-        return acc.to(dtype).to(tl.float32)
+        stored = acc.to(dtype).to(tl.float32)
+    return stored
 
 
 @triton.jit
@@ -94,8 +95,8 @@ def logits_kernel(
 ):  # fmt: skip
     """z = x W^T as `matmul_kernel` does it, and of each row of a tile maximum and sum of exponentials to base 2.
 
-    z, x and w are descriptors; the statistics, [T, V / TILE_N], are those of the logits as they are stored. With PAIRS two numbers
-    are rounded at a time, which NVIDIA's GPUs can do.
+    z, x and w are descriptors; the statistics, [T, V / TILE_N], are those of the logits as they are stored. With PAIRS
+    two numbers are rounded at a time, which NVIDIA's GPUs can do.
     """
     rows, cols = tl.cdiv(T, TILE_M), tl.cdiv(V, TILE_N)
     for tile in tl.range(tl.program_id(0), rows * cols, tl.num_programs(0), flatten=True):

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = ["Described", "as_stored", "described", "give_scratch", "padded_empty", "processors"]
 
@@ -61,6 +60,8 @@ def _fits(x: torch.Tensor) -> bool:
 
 def described(x: torch.Tensor, block: tuple[int, int], transposed: bool = False) -> Any:
     """Return the descriptor of a matrix as it is stored, for blocks of it (given as if it were not transposed)."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
     return TensorDescriptor(x, list(x.shape), list(x.stride()), list(block[::-1] if transposed else block))
 
 

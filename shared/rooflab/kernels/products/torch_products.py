@@ -66,15 +66,21 @@ class Product:
     ) -> None:
         (m, k), n = a.shape, b.shape[1]
         # Sums in fp32, twice as wide as the operands, are stored in twice as many parts.
+        tiling = dict(tiling)
         options = launch_options(tiling) | {"PARTS": tiling["PARTS"] * _width(c, a, splits)}
         self._a = Described(a, (tiling["TILE_M"], tiling["TILE_K"]))
         self._b = Described(b, (tiling["TILE_K"], tiling["TILE_N"]))
-        self._sizes, self._parts, to = (m, n, k), None, c
-        if splits > 1:
-            height = -(-m // tiling["TILE_M"]) * tiling["TILE_M"]
-            to = self._parts = padded_empty(splits * height, n, torch.float32, c.device)
-            self._add_parts(c, height, splits, add)
-        self._c = Described(to, (tiling["TILE_M"], tiling["TILE_N"] // options["PARTS"]))
+        self._sizes = m, n, k
+        height = -(-m // tiling["TILE_M"]) * tiling["TILE_M"]
+        self._parts = padded_empty(splits * height, n, torch.float32, c.device) if splits > 1 else None
+        if self._parts is not None:
+            step = self._parts.stride(0)
+            self._steps = n, c.stride(0), step, height * step
+            constants = {"SPLITS": splits, "ADD": add, "BLOCK": _BLOCK, "num_warps": 4}
+            self._add = repeated(add_splits_kernel, (m, -(-n // _BLOCK)), **constants)
+        self._c = Described(
+            c if self._parts is None else self._parts, (tiling["TILE_M"], tiling["TILE_N"] // options["PARTS"])
+        )
         # The interpreter has no copy engine that adds.
         how = "no" if not add or splits > 1 else "engine" if c.is_cuda else "program"
         grid = (min(count_tiles(m, n, tiling) * splits, processors(c.device)[0] * tiling["PER_SM"]),)
@@ -89,13 +95,6 @@ class Product:
         self._launch(self._c(c if parts is None else parts), self._a(a), self._b(b), *self._sizes)
         if parts is not None:
             self._add(c, parts, *self._steps)
-
-    def _add_parts(self, c: torch.Tensor, height: int, splits: int, add: bool) -> None:
-        m, n = c.shape
-        step = self._parts.stride(0)
-        self._steps = n, c.stride(0), step, height * step
-        grid = m, -(-n // _BLOCK)
-        self._add = repeated(add_splits_kernel, grid, SPLITS=splits, ADD=add, BLOCK=_BLOCK, num_warps=4)
 
 
 def _width(c: torch.Tensor, a: torch.Tensor, splits: int) -> int:
