@@ -112,11 +112,11 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
 
 
 def repeated(kernel: Any, grid: tuple[int, ...], **constants: Any) -> Callable[..., None]:
-    """Return a function of a kernel's arguments that launches it, quickly from the second time on.
+    """Return a function of a kernel's arguments that launches it many times, each in less time.
 
     Triton looks at all arguments and options at every launch, to find out whether it has to compile anew; this takes
-    longer than the launch. From the second time on it does so no more, so all calls must have arguments of one kind:
-    tensors of one device and of the same formats, whose addresses 16 divides or does not, and the same numbers.
+    longer than the launch. Here it does so once, so all calls must have arguments of one kind: tensors of one device and
+    of the same formats, whose addresses are all multiples of 16 bytes or all not, and the same numbers.
 
     Args:
         kernel: made by `triton.jit`.
@@ -127,24 +127,19 @@ def repeated(kernel: Any, grid: tuple[int, ...], **constants: Any) -> Callable[.
 
     ready: Any = None
     values: tuple[Any, ...] = ()
-    calls = 0
 
     def again(*args: Any) -> None:
-        nonlocal ready, values, calls
+        nonlocal ready, values
         device = _device(args)
         # Interpreted, nothing is compiled; hooks are there to see every launch; of another device Triton is told.
         usual = device.type != "cpu" and not getattr(kernel, "pre_run_hooks", True)
         if not usual or device.index != torch.cuda.current_device():
             launch(kernel, grid, *args, **constants)
-        elif ready is not None:
-            ready(*args, *values)
-        elif calls:
+            return
+        if ready is None:
             values = tuple(constants[name] for name in kernel.arg_names[len(args) :])
-            ready = kernel.warmup(*args, grid=grid, **constants)[(*grid, 1, 1)[:3]]
-            ready(*args, *values)
-        else:
-            launch(kernel, grid, *args, **constants)
-        calls += 1
+            ready = kernel.warmup(*args, grid=grid, **constants)[(*grid, 1, 1)[:3]]  # compiles, and does not launch
+        ready(*args, *values)
 
     return again
 
