@@ -115,8 +115,8 @@ def repeated(kernel: Any, grid: tuple[int, ...], **constants: Any) -> Callable[.
     """Return a function of a kernel's arguments that launches it many times, each in less time.
 
     Triton looks at all arguments and options at every launch, to find out whether it has to compile anew; this takes
-    longer than the launch. Here it does so once, so all calls must have arguments of one kind: tensors of one device and
-    of the same formats, whose addresses are all multiples of 16 bytes or all not, and the same numbers.
+    longer than the launch. Here it does so once, so all calls must have arguments of one kind: tensors of one device
+    and of the same formats, whose addresses are all multiples of 16 bytes or all not, and the same numbers.
 
     Args:
         kernel: made by `triton.jit`.

@@ -11,8 +11,8 @@ multiprocessor take 512 cycles and its other lanes 128 for as many additions; to
 * One warp only loads, as far ahead as shared memory allows; barriers in memory say when a block is there (`full`) and
   when it may be overwritten (`empty`).
 * Two groups of four warps have 64 rows of a tile each, and never wait for each other.
-* A group has two sets of partial sums. It starts the products of two blocks, waits for the first ones, and adds them up
-  while the others run. While it adds up those, the products of the other group run.
+* A group has two sets of partial sums. It starts the products of two blocks, waits for the first ones, loads the scales
+  of the next two blocks, and adds up while the others run. While it adds up those, the products of the other group run.
 
 The next limit is shared memory: for the 512 cycles of a block the matrix units read 48 KiB of it, and 32 KiB are
 written, where some 64 KiB can be moved. Larger tiles would need less, but their sums find no room in registers.
