@@ -10,7 +10,7 @@ from rooflab import state  # noqa: E402
 from rooflab.kernels import tuner, tuning  # noqa: E402
 
 CANDIDATES = [{"BLOCK": size} for size in (64, 128, 256)]
-GPU = SimpleNamespace(type="cuda")
+GPU = torch.device("cuda", 0)
 
 
 @pytest.fixture
@@ -21,9 +21,15 @@ def chip(monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(tuning, "_seconds", lambda run, choice: (run(choice), abs(choice["BLOCK"] - 128))[1])
     monkeypatch.setattr(tuning, "_table", lambda: {"Known": {"k": {"1024": {"BLOCK": 256}, "4096": {"BLOCK": 64}}}})
-    tuning._remembered.cache_clear()
+    forget()
     yield monkeypatch
+    forget()
+
+
+def forget():
+    """As in another process."""
     tuning._remembered.cache_clear()
+    tuning._Tuner.chosen.clear()
 
 
 def chosen(tried=None, key=(1000,), candidates=CANDIDATES):
@@ -36,7 +42,7 @@ def test_an_unknown_chip_tunes_once_and_says_so(chip, capsys):
     assert tried == CANDIDATES
     assert "Tuning k for Chip: trying 3 block sizes once" in capsys.readouterr().err
     assert chosen(tried) == {"BLOCK": 128}
-    tuning._remembered.cache_clear()  # as in another process
+    forget()
     assert chosen(tried) == {"BLOCK": 128}
     assert tried == CANDIDATES
     assert capsys.readouterr().err == ""
@@ -55,6 +61,22 @@ def test_a_known_chip_does_not_measure(chip):
     assert chosen(tried, key=(1500,)) == {"BLOCK": 256}
     assert chosen(tried, key=(3000,)) == {"BLOCK": 64}
     assert tried == []
+
+
+def test_what_was_chosen_is_not_looked_up_again(chip):
+    looked = []
+    chip.setattr(torch.cuda, "get_device_name", lambda device: "Known")
+    chip.setattr(tuning, "known_choices", lambda *wanted: (looked.append(wanted), {(1024,): {"BLOCK": 256}})[1])
+    assert [chosen()["BLOCK"] for _ in range(3)] == [256] * 3
+    assert looked == [("Known", "k")]
+    assert chosen(key=(2000,)) == {"BLOCK": 256}
+    assert len(looked) == 2
+
+
+def test_what_was_chosen_and_is_no_candidate_any_more_is_chosen_anew(chip):
+    chip.setattr(torch.cuda, "get_device_name", lambda device: "Known")
+    assert chosen() == {"BLOCK": 256}
+    assert chosen(candidates=CANDIDATES[:2]) == {"BLOCK": 64}
 
 
 def test_what_is_known_but_cannot_be_chosen_is_passed_over(chip):

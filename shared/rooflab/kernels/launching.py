@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from rooflab.counters.interpreter import TOO_LATE, interpreting
 from rooflab.device import choose_interpreter
 from rooflab.extras import require
 
-__all__ = ["interpreted", "launch", "need_triton", "prefer_interpreter", "ready"]
+__all__ = ["interpreted", "launch", "need_triton", "prefer_interpreter", "ready", "repeated"]
 
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA's driver, of AMD's, of either under WSL
 
@@ -77,7 +78,7 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
     Args:
         kernel: made by `triton.jit`.
         grid: numbers of programs along one to three axes; nothing is launched where one is zero.
-        args: tensors, descriptors of tensors, and numbers.
+        args: tensors of one device, descriptors of tensors, and numbers; a tensor or a descriptor first.
         constants: the `tl.constexpr` arguments, and Triton's own (`num_warps`, `num_stages`).
 
     Raises:
@@ -87,12 +88,13 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
 
     if 0 in grid:
         return
-    tensors = [getattr(arg, "base", arg) for arg in args]  # a descriptor's base is the tensor that it describes
-    devices = {each.device for each in tensors if isinstance(each, torch.Tensor)}
-    (device,) = devices
+    device = _device(args)
     if not interpreted(device.type):
-        with torch.cuda.device(device):
+        if device.index in (None, torch.cuda.current_device()):
             kernel[grid](*args, **constants)
+        else:
+            with torch.cuda.device(device):
+                kernel[grid](*args, **constants)
         return
     from rooflab.counters.torch_ops import TorchCounter
     from rooflab.counters.triton_kernels import KernelTracer
@@ -106,3 +108,42 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
     found = tracer.counted()
     if found is not None and found.faults:
         raise RuntimeError(f"The kernel {kernel.__name__} has a fault: {found.faults[0]}")
+
+
+def repeated(kernel: Any, grid: tuple[int, ...], **constants: Any) -> Callable[..., None]:
+    """Return a function of a kernel's arguments that launches it many times, each in less time.
+
+    Triton looks at all arguments and options at every launch, to find out whether it has to compile anew; this takes
+    longer than the launch. Here it does so once, so all calls must have arguments of one kind: tensors of one device
+    and of the same formats, whose addresses are all multiples of 16 bytes or all not, and the same numbers.
+
+    Args:
+        kernel: made by `triton.jit`.
+        grid: as in :func:`launch`, but not empty.
+        constants: as in :func:`launch`.
+    """
+    import torch
+
+    ready: Any = None
+    values: tuple[Any, ...] = ()
+
+    def again(*args: Any) -> None:
+        nonlocal ready, values
+        device = _device(args)
+        # Interpreted, nothing is compiled; hooks are there to see every launch; of another device Triton is told.
+        usual = device.type != "cpu" and not getattr(kernel, "pre_run_hooks", True)
+        if not usual or device.index != torch.cuda.current_device():
+            launch(kernel, grid, *args, **constants)
+            return
+        if ready is None:
+            values = tuple(constants[name] for name in kernel.arg_names[len(args) :])
+            ready = kernel.warmup(*args, grid=grid, **constants)[(*grid, 1, 1)[:3]]  # compiles, and does not launch
+        ready(*args, *values)
+
+    return again
+
+
+def _device(args: tuple[Any, ...]) -> Any:
+    import torch
+
+    return (args[0] if isinstance(args[0], torch.Tensor) else args[0].base).device  # a descriptor's base is its tensor

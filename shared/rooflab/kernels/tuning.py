@@ -16,7 +16,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rooflab.clocks import Clock
 from rooflab.state import read_json, update_json
@@ -28,7 +28,7 @@ Key = tuple[int, ...]
 
 FILE = Path(__file__).with_name("choices.toml")
 _KEPT = "kernel_choices.json"
-_REPEATS, _TRIES = 5, 12
+_REPEATS, _TRIES, _MOST = 5, 12, 4096
 
 
 def choose(kernel: str, key: Key, candidates: Sequence[Choice], run: Callable[[Choice], None], device: Any) -> Choice:
@@ -50,6 +50,19 @@ def choose(kernel: str, key: Key, candidates: Sequence[Choice], run: Callable[[C
         return _Tuner.now(kernel, key, candidates, run)
     if device.type == "cpu" or len(candidates) == 1:
         return candidates[0]
+    chosen = _Tuner.chosen.get((kernel, key, device))
+    if chosen is None or chosen not in candidates:
+        found = _found(kernel, key, candidates, run, device)
+        if found is None:
+            return candidates[0]
+        if len(_Tuner.chosen) >= _MOST:
+            _Tuner.chosen.clear()
+        chosen = _Tuner.chosen[kernel, key, device] = candidates[candidates.index(found)]
+    return chosen
+
+
+def _found(kernel: str, key: Key, candidates: Sequence[Choice], run: Callable[[Choice], None], device: Any) -> Any:
+    """The choice that is kept, or else the fastest one; None while a graph is captured, where nothing can be timed."""
     import torch
 
     chip = torch.cuda.get_device_name(device)
@@ -58,9 +71,9 @@ def choose(kernel: str, key: Key, candidates: Sequence[Choice], run: Callable[[C
         return known[nearest(key, known)]
     found = _remembered(chip, kernel, key)
     if found in candidates:
-        return candidates[candidates.index(found)]
+        return found
     if torch.cuda.is_current_stream_capturing():
-        return candidates[0]
+        return None
     tried = candidates[:_TRIES]
     print(f"Tuning {kernel} for {chip}: trying {len(tried)} block sizes once; the best is kept.", file=sys.stderr)
     best = min(tried, key=lambda each: _seconds(run, each))
@@ -75,6 +88,7 @@ def set_tuner(tuner: Callable[[str, Key, Sequence[Choice], Callable[[Choice], No
 
 class _Tuner:
     now: Callable[[str, Key, Sequence[Choice], Callable[[Choice], None]], Choice] | None = None
+    chosen: ClassVar[dict[tuple[str, Key, Any], Choice]] = {}  # by kernel, sizes and device
 
 
 def seconds_of(run: Callable[[Choice], None], choice: Choice, clock: Clock, calls: int = 1) -> float:

@@ -56,5 +56,5 @@ def _logits(place: int, chips: tuple[str, ...]) -> Build:
     types = {"largest": "*fp32", "sums": "*fp32"} | dict.fromkeys("TVD", "i32")
     for name, rows, cols in (("z", m, n // tiling["PARTS"]), ("x", m, k), ("w", n, k)):
         types[name] = f"tensordesc<bf16[{rows},{cols}]>"
-    flags = {"X_TRANSPOSED": False, "W_TRANSPOSED": False, "PRECISION": "ieee"}
+    flags = {"X_TRANSPOSED": False, "W_TRANSPOSED": False, "PRECISION": "ieee", "PAIRS": True}
     return Build(logits_kernel, types, {**options, **flags}, warps, stages, chips=chips)

@@ -28,7 +28,7 @@ def chunk_tokens(words: int, d: int, itemsize: int) -> int:
 
 def softmax_blocks(words: int) -> tuple[int, int]:
     """Return how many of so many words a program turns into their gradient, and its warps."""
-    return (8192, 8) if words > 4096 else (1024, 4)
+    return (4096, 4) if words > 4096 else (1024, 4)
 
 
 def row_blocks(words: int, device: str) -> list[dict[str, int]]:

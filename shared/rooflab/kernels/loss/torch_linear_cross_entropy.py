@@ -16,7 +16,7 @@ from ..demands import floats, refuse, together
 from ..launching import launch
 from ..products.torch_operands import as_stored, padded_empty
 from .chunks import chunk_tokens
-from .torch_chunk import compute_logits, multiply_both, turn_into_gradient
+from .torch_chunk import Chunk
 from .triton_linear_cross_entropy import scale_kernel
 
 __all__ = ["linear_cross_entropy", "loss_and_gradients", "scaled"]
@@ -71,12 +71,13 @@ def loss_and_gradients(
     x, weight, target = _aligned(x), _aligned(weight), target.contiguous()
     size = min(tokens, chunk_tokens(words, d, x.itemsize))
     z = padded_empty(size, words, x.dtype, x.device)
+    chunk = None
     for start in range(0, tokens, size):
         some = slice(start, min(tokens, start + size))
-        g = z[: some.stop - start]
-        statistics = compute_logits(g, x[some], weight)
-        turn_into_gradient(losses[some], g, target[some], statistics, ignore_index, gradient=wants_dx or wants_dw)
-        multiply_both(dx[some, :d], dw[:, :d], g, x[some], weight, add=start > 0)
+        if chunk is None or some.stop - start < size:
+            chunk = None  # what it has room for is free again
+            chunk = Chunk(z[: some.stop - start], x[some], weight, dx[some, :d], dw[:, :d], ignore_index)
+        chunk(losses[some], x[some], target[some], dx[some, :d], add=start > 0)
     return losses.sum(), dx, dw
 
 

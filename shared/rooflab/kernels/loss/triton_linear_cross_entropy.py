@@ -47,22 +47,38 @@ LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
-def store_logits(z, m, n, V, acc, PARTS: tl.constexpr):
+def as_stored(acc, dtype: tl.constexpr, PAIRS: tl.constexpr):
+    """Sums as they are after rounding to the format of the logits, in fp32."""
+    if PAIRS and dtype == tl.bfloat16:
+        # NVIDIA's instruction that rounds two numbers to bf16 has the full rate, and the one for one number an eighth
+        # of it, which Triton takes where a rounded number is computed with: 1,024 cycles a tile.
+        stored = tl.inline_asm_elementwise(
+            "{ .reg .b32 pair; cvt.rn.bf16x2.f32 pair, $3, $2; shl.b32 $0, pair, 16; and.b32 $1, pair, 0xffff0000; }",
+            "=r,=r,r,r", [acc], dtype=tl.float32, is_pure=True, pack=2,
+        )  # fmt: skip
+    else:
+        stored = acc.to(dtype).to(tl.float32)
+    return stored
+
+
+@triton.jit
+def store_logits(z, m, n, V, acc, PARTS: tl.constexpr, PAIRS: tl.constexpr):
     """Store a tile in parts of its columns; returns maximum and sum of exponentials of its rows, to base 2."""
     if PARTS == 1:
-        rounded = acc.to(z.dtype)
-        z.store([m, n], rounded)
-        inside = (n + tl.arange(0, acc.shape[1]) < V)[None, :]
-        exponent = tl.where(inside, rounded.to(tl.float32) * LOG2E, -float("inf"))
-        # What the maximum of NaN is depends on the machine; the sum is NaN anyway.
-        most = tl.max(tl.where(exponent == exponent, exponent, -float("inf")), 1)
+        z.store([m, n], acc.to(z.dtype))
+        seen = as_stored(acc, z.dtype, PAIRS)
+        if n + acc.shape[1] > V:  # only the last tiles
+            seen = tl.where((n + tl.arange(0, acc.shape[1]) < V)[None, :], seen, -float("inf"))
+        # NVIDIA's maximum passes over NaN, and that of others need not; the sum is NaN anyway.
+        known = seen if PAIRS else tl.where(seen == seen, seen, -float("inf"))
+        most = tl.max(known, 1) * LOG2E
         shift = tl.where(most == -float("inf"), 0.0, most)  # -inf - -inf would be NaN
-        total = tl.sum(tl.exp2(exponent - shift[:, None]), 1)
+        total = tl.sum(tl.exp2(seen * LOG2E - shift[:, None]), 1)
     else:
         HALF: tl.constexpr = acc.shape[1] // 2
         left, right = acc.reshape((acc.shape[0], 2, HALF)).permute((0, 2, 1)).split()
-        most, total = store_logits(z, m, n, V, left, PARTS // 2)
-        more, other = store_logits(z, m, n + HALF, V, right, PARTS // 2)
+        most, total = store_logits(z, m, n, V, left, PARTS // 2, PAIRS)
+        more, other = store_logits(z, m, n + HALF, V, right, PARTS // 2, PAIRS)
         both = tl.maximum(most, more)
         shift = tl.where(both == -float("inf"), 0.0, both)
         total = total * tl.exp2(most - shift) + other * tl.exp2(more - shift)
@@ -75,10 +91,12 @@ def logits_kernel(
     z, x, w, largest, sums, T, V, D,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     X_TRANSPOSED: tl.constexpr, W_TRANSPOSED: tl.constexpr, PRECISION: tl.constexpr, STAGES: tl.constexpr,
+    PAIRS: tl.constexpr,
 ):  # fmt: skip
     """z = x W^T as `matmul_kernel` does it, and of each row of a tile maximum and sum of exponentials to base 2.
 
-    z, x and w are descriptors; the statistics, [T, V / TILE_N], are those of the logits as they are stored.
+    z, x and w are descriptors; the statistics, [T, V / TILE_N], are those of the logits as they are stored. With PAIRS
+    two numbers are rounded at a time, which NVIDIA's GPUs can do.
     """
     rows, cols = tl.cdiv(T, TILE_M), tl.cdiv(V, TILE_N)
     for tile in tl.range(tl.program_id(0), rows * cols, tl.num_programs(0), flatten=True):
@@ -89,7 +107,7 @@ def logits_kernel(
             some_x = x.load([k, m]).T if X_TRANSPOSED else x.load([m, k])
             some_w = w.load([k, n]) if W_TRANSPOSED else w.load([n, k]).T
             acc = tl.dot(some_x, some_w, acc, input_precision=PRECISION)
-        most, total = store_logits(z, m, n, V, acc, PARTS)
+        most, total = store_logits(z, m, n, V, acc, PARTS, PAIRS)
         token = m + tl.arange(0, TILE_M)
         tl.store(largest + token * cols + col, most, mask=token < T)
         tl.store(sums + token * cols + col, total, mask=token < T)
@@ -103,17 +121,20 @@ def softmax_gradient_kernel(
     """A token's loss from what `logits_kernel` left; with GRADIENT logits are replaced by the loss's gradient.
 
     A program has BLOCK words of a token, and the one that has the target stores the loss; without GRADIENT there is
-    no other. A target that is no word makes the loss NaN. TILES is `tiles` rounded up to a power of two.
+    no other. A target that is no word makes the loss NaN. TILES is `tiles` rounded up to a power of two. The logits of
+    the last words, which were written last, are still in the cache, and so come first; and the gradients of the first
+    words are there when the products begin with them.
     """
     row = tl.program_id(0).to(tl.int64)
     z += row * z_step
-    start = tl.program_id(1) * BLOCK
+    block = tl.num_programs(1) - 1 - tl.program_id(1)
+    start = block * BLOCK
     i = tl.arange(0, BLOCK)
     if GRADIENT:
         x = tl.load(z + start + i, mask=start + i < V, other=0.0)
     target = tl.load(targets + row)
     is_word, counts = (target >= 0) & (target < V), target != ignored
-    mine = tl.where(is_word, target, 0) // BLOCK == tl.program_id(1) if GRADIENT else True
+    mine = tl.where(is_word, target, 0) // BLOCK == block if GRADIENT else True
     right = tl.load(z + target, mask=is_word & counts & mine, other=float("nan")).to(tl.float32)
     j = tl.arange(0, TILES)
     most_of = tl.load(largest + row * tiles + j, mask=j < tiles, other=-float("inf"))

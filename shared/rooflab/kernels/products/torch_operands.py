@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["as_stored", "described", "give_scratch", "padded_empty", "processors"]
+__all__ = ["Described", "as_stored", "described", "give_scratch", "padded_empty", "processors"]
 
 _BYTES = 16
 _INTERPRETED_PROCESSORS = 4  # so that programs have several tiles each
@@ -43,19 +43,19 @@ def as_stored(x: torch.Tensor, *, only: bool | None = None) -> tuple[torch.Tenso
         x: of two dimensions.
         only: the one answer that will do, if so: products of fp8 read both operands along K.
     """
-    ways = [(stored, way) for stored, way in ((x, False), (x.t(), True)) if only in (None, way)]
-    for stored, transposed in ways:
-        if _fits(stored):
-            return stored, transposed
-    stored, transposed = ways[0]
+    if not only and _fits(x):
+        return x, False
+    if only is not False and _fits(turned := x.t()):
+        return turned, True
+    stored, transposed = (x.t(), True) if only else (x, False)
     copied = padded_empty(stored.shape[0], stored.shape[1], x.dtype, x.device)
     copied.copy_(stored)
     return copied, transposed
 
 
 def _fits(x: torch.Tensor) -> bool:
-    aligned = x.stride(0) * x.itemsize % _BYTES == 0 and x.data_ptr() % _BYTES == 0
-    return x.stride(1) == 1 and x.stride(0) >= x.shape[1] and aligned
+    step, beside = x.stride()
+    return beside == 1 and step >= x.shape[1] and step * x.itemsize % _BYTES == 0 and x.data_ptr() % _BYTES == 0
 
 
 def described(x: torch.Tensor, block: tuple[int, int], transposed: bool = False) -> Any:
@@ -63,6 +63,29 @@ def described(x: torch.Tensor, block: tuple[int, int], transposed: bool = False)
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     return TensorDescriptor(x, list(x.shape), list(x.stride()), list(block[::-1] if transposed else block))
+
+
+class Described:
+    """Descriptors of matrices that are like a first one; of the same matrix it is made only once.
+
+    Args:
+        x: the first one, of any strides.
+        block: see :func:`described`.
+
+    Attributes:
+        transposed: whether they are stored transposed.
+    """
+
+    def __init__(self, x: torch.Tensor, block: tuple[int, int]) -> None:
+        stored, self.transposed = as_stored(x)
+        self._block, self._last, self._made = block, x, described(stored, block, self.transposed)
+
+    def __call__(self, x: torch.Tensor) -> Any:
+        """Return the descriptor of a matrix."""
+        if x is not self._last:
+            stored, _ = as_stored(x, only=self.transposed)
+            self._last, self._made = x, described(stored, self._block, self.transposed)
+        return self._made
 
 
 def give_scratch() -> None:

@@ -13,13 +13,15 @@ from typing import Any
 
 import torch
 
-from ..launching import launch
+from ..launching import repeated
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
-from .torch_operands import as_stored, described, padded_empty, processors
+from .torch_operands import Described, padded_empty, processors
 from .triton_matmul import add_splits_kernel, matmul_kernel
 
-__all__ = ["multiply"]
+__all__ = ["Product", "multiply", "prepare"]
+
+_BLOCK = 1024  # columns that a program of `add_splits_kernel` adds up
 
 
 def multiply(
@@ -36,39 +38,68 @@ def multiply(
         splits: ranges of K that are summed up apart and then together, for a C of few tiles.
         tiling: see :mod:`rooflab.kernels.products.tiles` (default: what is fastest).
     """
+    prepare(c, a, b, add=add, splits=splits, tiling=tiling)(c, a, b)
+
+
+def prepare(
+    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, add: bool = False, splits: int = 1,
+    tiling: Mapping[str, Any] | None = None,
+) -> Product:  # fmt: skip
+    """Return what :func:`multiply` does, to be done many times with matrices of these shapes, strides and formats."""
     (m, k), n = a.shape, b.shape[1]
-    given = a, b
-    (a, a_transposed), (b, b_transposed) = as_stored(a), as_stored(b)
-    many, _ = processors(c.device)
-    flags = {"A_TRANSPOSED": a_transposed, "B_TRANSPOSED": b_transposed, "SPLITS": splits, "PRECISION": "ieee"}
-    # Sums in fp32, twice as wide as the operands, are stored in twice as many parts.
-    wide = max(1, (c.itemsize if splits == 1 else 4) // a.itemsize)
-
-    def run(choice: Mapping[str, Any]) -> None:
-        tiling = dict(choice) | {"PARTS": choice["PARTS"] * wide}
-        height = -(-m // tiling["TILE_M"]) * tiling["TILE_M"]
-        into = c if splits == 1 else padded_empty(splits * height, n, torch.float32, c.device)
-        grid = (min(count_tiles(m, n, tiling) * splits, many * tiling["PER_SM"]),)
-        matrices = (
-            described(into, (tiling["TILE_M"], tiling["TILE_N"] // tiling["PARTS"])),
-            described(a, (tiling["TILE_M"], tiling["TILE_K"]), a_transposed),
-            described(b, (tiling["TILE_K"], tiling["TILE_N"]), b_transposed),
-        )
-        # The interpreter has no copy engine that adds.
-        how = "no" if not add or splits > 1 else "engine" if c.is_cuda else "program"
-        launch(matmul_kernel, grid, *matrices, m, n, k, ADD=how, **flags, **launch_options(tiling))
-        if splits > 1:
-            _add_splits(c, into, splits, add)
-
     if tiling is None:
 
         def tried(choice: Mapping[str, Any]) -> None:  # what adds is tried out elsewhere, and without adding
             spare = padded_empty(m, n, c.dtype, c.device) if add else c
-            multiply(spare, *given, splits=splits, tiling=choice)
+            multiply(spare, a, b, splits=splits, tiling=choice)
 
-        name, candidates = _candidates((m * splits, n, k // splits), a, wide)
+        name, candidates = _candidates((m * splits, n, k // splits), a, _width(c, a, splits))
         tiling = choose(name, (m * splits, n, k // splits), candidates, tried, c.device)
-    run(tiling)
+    return Product(c, a, b, add, splits, tiling)
+
+
+class Product:
+    """Products of matrices that are like the first ones, as a function of C, A and B; see :func:`prepare`."""
+
+    def __init__(
+        self, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, add: bool, splits: int, tiling: Mapping[str, Any]
+    ) -> None:
+        (m, k), n = a.shape, b.shape[1]
+        # Sums in fp32, twice as wide as the operands, are stored in twice as many parts.
+        tiling = dict(tiling)
+        options = launch_options(tiling) | {"PARTS": tiling["PARTS"] * _width(c, a, splits)}
+        self._a = Described(a, (tiling["TILE_M"], tiling["TILE_K"]))
+        self._b = Described(b, (tiling["TILE_K"], tiling["TILE_N"]))
+        self._sizes = m, n, k
+        height = -(-m // tiling["TILE_M"]) * tiling["TILE_M"]
+        self._parts = padded_empty(splits * height, n, torch.float32, c.device) if splits > 1 else None
+        if self._parts is not None:
+            step = self._parts.stride(0)
+            self._steps = n, c.stride(0), step, height * step
+            constants = {"SPLITS": splits, "ADD": add, "BLOCK": _BLOCK, "num_warps": 4}
+            self._add = repeated(add_splits_kernel, (m, -(-n // _BLOCK)), **constants)
+        self._c = Described(
+            c if self._parts is None else self._parts, (tiling["TILE_M"], tiling["TILE_N"] // options["PARTS"])
+        )
+        # The interpreter has no copy engine that adds.
+        how = "no" if not add or splits > 1 else "engine" if c.is_cuda else "program"
+        grid = (min(count_tiles(m, n, tiling) * splits, processors(c.device)[0] * tiling["PER_SM"]),)
+        self._launch = repeated(
+            matmul_kernel, grid, SPLITS=splits, A_TRANSPOSED=self._a.transposed, B_TRANSPOSED=self._b.transposed,
+            ADD=how, PRECISION="ieee", **options,
+        )  # fmt: skip
+
+    def __call__(self, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        """Write C = A B, or add to it."""
+        parts = self._parts
+        self._launch(self._c(c if parts is None else parts), self._a(a), self._b(b), *self._sizes)
+        if parts is not None:
+            self._add(c, parts, *self._steps)
+
+
+def _width(c: torch.Tensor, a: torch.Tensor, splits: int) -> int:
+    """How many times as wide as the operands what is stored is."""
+    return max(1, (c.itemsize if splits == 1 else 4) // a.itemsize)
 
 
 def _candidates(size: tuple[int, int, int], a: torch.Tensor, wide: int) -> tuple[str, list[Any]]:
@@ -78,12 +109,3 @@ def _candidates(size: tuple[int, int, int], a: torch.Tensor, wide: int) -> tuple
         return "matmul", [INTERPRETED]
     every = tilings(*size[:2], f"{bits}" if engine else f"{bits} plain", many)
     return f"matmul_{bits}" + ("_wide" if wide > 1 else ""), every
-
-
-def _add_splits(c: torch.Tensor, parts: torch.Tensor, splits: int, add: bool) -> None:
-    block = 1024
-    slab = parts.shape[0] // splits * parts.stride(0)
-    launch(
-        add_splits_kernel, (c.shape[0], -(-c.shape[1] // block)), c, parts, c.shape[1], c.stride(0), parts.stride(0),
-        slab, SPLITS=splits, ADD=add, BLOCK=block, num_warps=4,
-    )  # fmt: skip
