@@ -5,17 +5,32 @@ that is given back before the wait is overwritten here, and a sum that is read b
 """
 
 import pytest
-from jax import lax
 
-from .pallas_agreement import jnp
+from .pallas_agreement import jax, jnp
 
 
+@jax.tree_util.register_pytree_node_class
 class Held:
     """What stands for a reference to a value in registers."""
 
-    def __init__(self, value):
+    def __init__(self, value, products):
         self.value = value
+        self.products = products
+        self.first = self
         self.running = 0  # products onto it
+
+    def tree_flatten(self):
+        """On its way into another turn of a loop, where tracing does not follow: what runs has to end here."""
+        if self.running:
+            self.products.wgmma_wait(0)
+        return (self.value,), self.first
+
+    @classmethod
+    def tree_unflatten(cls, first, values):
+        held = cls(*values, first.products)
+        held.first = first
+        first.value = held.value  # whoever holds the reference sees what the loop left there
+        return held
 
     shape = property(lambda self: self.value.shape)
     dtype = property(lambda self: self.value.dtype)
@@ -68,10 +83,10 @@ class Products:
         return total[...]
 
     def accumulate(self, body, *shapes):
-        return body(*(Held(jnp.zeros(shape, jnp.float32)) for shape in shapes))
+        return body(*(Held(jnp.zeros(shape, jnp.float32), self) for shape in shapes))
 
     def resume(self, body, *values):
-        held = [Held(value) for value in values]
+        held = [Held(value, self) for value in values]
         body(*held)
         self.wgmma_wait(0)
         return tuple(each[...] for each in held)
@@ -85,18 +100,22 @@ class Products:
             self.wgmma_wait(0)
             return [total[...] for total in totals]
 
-        values = lax.fori_loop(first, last, turn, [total[...] for total in totals])
+        values = jax.lax.fori_loop(first, last, turn, [total[...] for total in totals])
         for total, value in zip(totals, values, strict=True):
             total.value = value
 
 
-def interpreted(monkeypatch, module):
-    """Have a module's kernels use these products; return the parameter of Mosaic's `kernel` that interprets them."""
+def interpreter(**more):
+    """Return the parameter of Mosaic's `kernel` that has JAX interpret it."""
     params = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.params", reason="needs JAX's GPU interpreter")
+    return {"interpret": params.InterpretGPUParams(**more)}
+
+
+def use(monkeypatch, module):
+    """Have a module's kernels use these products."""
     products = Products(module.mosaic())
     monkeypatch.setattr(module, "mosaic", lambda: products)
     monkeypatch.setattr(module, "flipped", Flipped)
     for name in ("accumulate", "resume", "walk"):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, getattr(products, name))
-    return {"interpret": params.InterpretGPUParams()}

@@ -4,6 +4,7 @@ import functools
 
 import pytest
 
+from . import mosaic_products
 from .pallas_agreement import ON_CPU, agree, interpreted_as, jax, jnp, lowered, np, random
 
 from rooflab.kernels.attend import pallas_attention, pallas_attention_backward, pallas_attention_hopper  # isort: skip
@@ -138,17 +139,16 @@ def test_only_whole_blocks_go_to_hopper():
 @pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
-    """All of it but one instruction, which JAX's interpreter lacks: a product with an operand in registers."""
-
-    def weigh(weights, values, weighed):
-        return weighed + jnp.dot(weights, values[...], preferred_element_type=jnp.float32)
-
-    q, k, v = inputs(1, 2, 1, 256, 384, 64, "bfloat16")
+    """Two programs that take several tiles of three heads, some with one block of keys, some with more than a ring."""
+    q, k, v = inputs(1, 3, 1, 256, 384, 64, "bfloat16")
     if not pallas_attention_hopper.fits(q, k, causal):
         pytest.skip("needs JAX 0.11, or absl-py with an older one")
-    params = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.params", reason="needs JAX's GPU interpreter")
-    monkeypatch.setattr(pallas_attention_hopper, "_weigh", weigh)
-    o, lse = pallas_attention_hopper.attention_on_hopper(q, k, v, causal, 0.125, interpret=params.InterpretGPUParams())
+    mosaic_products.use(monkeypatch, pallas_attention_hopper)
+    monkeypatch.setattr(pallas_attention_hopper, "processors", lambda: 2)
+    k, v = (each[:, :, :256] for each in (k, v)) if causal else (k, v)
+    o, lse = pallas_attention_hopper.attention_on_hopper(
+        q, k, v, causal, 0.125, ring=2, **mosaic_products.interpreter()
+    )
     exact = [np.asarray(each, np.float32) for each in (q, k, v)]
     right = reference(*map(jnp.asarray, exact), causal)
     assert np.abs(np.asarray(o, np.float32) - right).max() <= 2.0**-7 * np.abs(right).max()
