@@ -7,7 +7,12 @@ import pytest
 from . import mosaic_products
 from .pallas_agreement import ON_CPU, agree, interpreted_as, jax, jnp, lowered, np, random
 
-from rooflab.kernels.attend import pallas_attention, pallas_attention_backward, pallas_attention_hopper  # isort: skip
+from rooflab.kernels.attend import (  # isort: skip
+    pallas_attention,
+    pallas_attention_backward,
+    pallas_attention_hopper,
+    pallas_backward_hopper,
+)
 
 attention = pallas_attention.attention
 
@@ -154,3 +159,23 @@ def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
     assert np.abs(np.asarray(o, np.float32) - right).max() <= 2.0**-7 * np.abs(right).max()
     _, also = pallas_attention._with_lse(*map(jnp.asarray, exact), causal, 0.125)
     np.testing.assert_allclose(lse, also, atol=1e-5)
+
+
+@pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_the_gradients_for_hopper_interpreted(causal, monkeypatch):
+    """Two heads share their keys; some programs have one block to walk along, others more than a ring."""
+    q, k, v = inputs(1, 2, 1, 192, 256, 64, "bfloat16")
+    if not pallas_backward_hopper.fits(q, k):
+        pytest.skip("needs JAX 0.11, or absl-py with an older one")
+    mosaic_products.use(monkeypatch, pallas_backward_hopper)
+    call = functools.partial(pallas_backward_hopper.backward_on_hopper, **mosaic_products.interpreter())
+    monkeypatch.setattr(pallas_attention_backward, "_call", lambda causal, scale, kind, *given: call(*given, causal, scale))
+    exact = [jnp.asarray(np.asarray(each, np.float32)) for each in (q, k, v)]
+    do = random(*q.shape, dtype="bfloat16", seed=3)
+    o, lse = pallas_attention._with_lse(q, k, v, causal, 0.125)
+    found = pallas_attention_backward.attention_backward.__wrapped__(q, k, v, o, lse, do, causal, 0.125)
+    _, back = jax.vjp(functools.partial(reference, causal=causal), *exact)
+    for one, other in zip(found, back(do.astype("float32")), strict=True):
+        assert one.dtype == q.dtype
+        assert np.abs(np.asarray(one, np.float32) - other).max() <= 6 * 2.0**-8 * np.abs(other).max()

@@ -13,10 +13,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-__all__ = ["accumulate", "mosaic", "scratch", "transforms", "usable"]
+__all__ = ["accumulate", "mosaic", "resume", "scratch", "transforms", "usable", "walk"]
 
 
 def mosaic() -> Any:
@@ -56,3 +57,8 @@ def resume(body: Callable[..., None], total: Any, *values: Any) -> tuple[Any, ..
     """
     held = pl.run_state(lambda refs: body(*refs))((mosaic().ACC.init(total), *values))
     return tuple(held)
+
+
+def walk(first: Any, last: Any, body: Callable[[Any], None], *_: Any) -> None:
+    """Call `body` with each number from `first` to before `last`; products onto the accumulators `_` may run on."""
+    jax.lax.fori_loop(first, last, lambda i, none: body(i), None)
