@@ -194,10 +194,10 @@ def _compute(
     await_keys(1)
     nothing = jnp.zeros((_ROWS,), jnp.float32)
     see = functools.partial(_see, top + group * _ROWS, ahead)
-    s = s if ahead is None else see(s, 0)
+    s = s if ahead is None else see(s, block=0)
     p, _, largest, total = _softmax(s, nothing - jnp.inf, nothing, base_2)
 
-    def further(j: Any, carry: Any, *, masked: bool) -> Any:
+    def further(j: Any, carry: Any) -> Any:
         now, past = (jax.lax.rem(step + each, jnp.int32(ring)) for each in (j, j - 1))
 
         def both(o_sum: Any, p: Any, kept: Any, largest: Any, total: Any) -> None:
@@ -209,7 +209,8 @@ def _compute(
 
             s = accumulate(start, (_ROWS, _COLS))
             mosaic().barrier_arrive(freed["k"].at[now])
-            s = see(s, j) if masked else s
+            if ahead is not None:  # of the blocks only the last one has a mask
+                s = jax.lax.cond(j == count - 1, functools.partial(see, block=j), lambda s: s, s)
             weights, kept[...], largest[...], total[...] = _softmax(s, largest[...], total[...], base_2)
             p[...] = weights.astype(p.dtype)
             # Here, and not at the next step's start: without this branch the assembler has exponentials wait for o.
@@ -220,11 +221,7 @@ def _compute(
         return o_sum * jax.lax.broadcast_in_dim(kept, o_sum.shape, [0]), p, kept, largest, total
 
     carry = jnp.zeros((_ROWS, width), jnp.float32), p.astype(vs.dtype), nothing, largest, total
-    clear = count if ahead is None else count - 1  # of the blocks only the last one has a mask
-    carry = jax.lax.fori_loop(1, clear, functools.partial(further, masked=False), carry)
-    if ahead is not None:
-        carry = jax.lax.fori_loop(jnp.maximum(clear, 1), count, functools.partial(further, masked=True), carry)
-    o_sum, p, _, largest, total = carry
+    o_sum, p, _, largest, total = jax.lax.fori_loop(1, count, further, carry)
     mosaic().barrier_arrive(free)  # all scores are there
     last = jax.lax.rem(step + count - 1, jnp.int32(ring))
     mosaic().barrier_wait(filled["v"].at[last])
@@ -242,7 +239,7 @@ def _compute(
 def _see(first: Any, ahead: int, scores: Any, block: Any) -> Any:
     """Put minus infinity where a key lies behind the query of its row."""
     row, col = (jax.lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (0, 1))
-    return jnp.where(col - row <= first + ahead - block * _COLS, scores, -jnp.inf)
+    return jnp.where(col <= row + (first + ahead - block * _COLS), scores, -jnp.inf)
 
 
 def _softmax(scores: Any, largest: Any, total: Any, base_2: float) -> tuple[Any, Any, Any, Any]:
