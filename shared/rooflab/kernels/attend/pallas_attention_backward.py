@@ -119,7 +119,8 @@ def _call(causal: bool, scale: float, kind: str, q: Any, *others: Any) -> Any:
         from .pallas_backward_hopper import backward_on_hopper, fits
 
         if fits(q, k):
-            return backward_on_hopper(q, *others, causal, scale)
+            do, lse, delta, k, v = others
+            return backward_on_hopper(q, do, lse, delta, k, v, causal, scale)
     rows, cols, more = block_sizes(kind, width, q.dtype, queries, keys)
     rows = min(rows, 64)
     tall, long = pl.cdiv(queries, rows) * rows, pl.cdiv(keys, cols) * cols

@@ -59,7 +59,10 @@ def attention_on_hopper(q: Any, k: Any, v: Any, causal: bool, scale: float, *, r
     two, blocks = scratch((2, _ROWS, width), q.dtype), scratch((ring, _COLS, width), q.dtype)
     barrier = mosaic().Barrier
     filled, freed = (
-        {name: barrier(num_barriers=count, num_arrivals=arrivals) for name, count in (("q", 2), ("k", ring), ("v", ring))}
+        {
+            name: barrier(num_barriers=count, num_arrivals=arrivals)
+            for name, count in (("q", 2), ("k", ring), ("v", ring))
+        }
         for arrivals in (1, 2)
     )
     freed["q"] = barrier(num_barriers=2)
@@ -85,7 +88,7 @@ def _tile(turn: Any, programs: int, q: Any, keys: int, causal: bool) -> tuple[An
     Under a causal mask a program takes the last tile of a head and then the first one, or the last but one and then the
     second: any two of these see as many keys as any other two. Of an odd number the one in the middle is taken twice.
     """
-    heads, queries, _ = q.shape
+    queries = q.shape[1]
     tall = queries // (2 * _ROWS)
     if not causal:
         number = turn * programs + jax.lax.axis_index("program")
@@ -168,78 +171,84 @@ def _compute(
     step: Any,
 ) -> Any:  # fmt: skip
     """The output of 64 queries. exp(scale s) = 2^(base_2 s): one instruction for the power."""
-    (o, lse), (mine, out, ks, vs, sums) = results, places
+    mine, _, ks, vs, _ = places
     full, free, filled, freed = barriers
     head, top, count = here(turn)
-    rows = pl.ds(top + group * _ROWS, _ROWS)
-    width = mine.shape[1]
+    see = None if ahead is None else functools.partial(_see, top + group * _ROWS + ahead)
 
-    def scores(now: Any) -> Any:
-        return mine, flipped(ks.at[now])
+    def slot(j: Any) -> Any:
+        return jax.lax.rem(step + j, jnp.int32(ring))
 
     def await_keys(j: Any) -> None:
-        now = jax.lax.rem(step + j, jnp.int32(ring))
-        pl.when(j < count)(lambda: mosaic().barrier_wait(filled["k"].at[now]))
-
-    mosaic().barrier_wait(full)
-    first = jax.lax.rem(step, jnp.int32(ring))
-    mosaic().barrier_wait(filled["k"].at[first])
+        pl.when(j < count)(lambda: mosaic().barrier_wait(filled["k"].at[slot(j)]))
 
     def alone(s: Any) -> Any:
-        mosaic().wgmma(s, *scores(first))
+        mosaic().wgmma(s, mine, flipped(ks.at[slot(0)]))
         return mosaic().wgmma_accumulator_load(s)
 
+    mosaic().barrier_wait(full)
+    await_keys(0)
     s = accumulate(alone, (_ROWS, _COLS))
-    mosaic().barrier_arrive(freed["k"].at[first])
+    mosaic().barrier_arrive(freed["k"].at[slot(0)])
     await_keys(1)
     nothing = jnp.zeros((_ROWS,), jnp.float32)
-    see = functools.partial(_see, top + group * _ROWS, ahead)
-    s = s if ahead is None else see(s, block=0)
-    p, _, largest, total = _softmax(s, nothing - jnp.inf, nothing, base_2)
-
-    def further(j: Any, carry: Any) -> Any:
-        now, past = (jax.lax.rem(step + each, jnp.int32(ring)) for each in (j, j - 1))
-
-        def both(o_sum: Any, p: Any, kept: Any, largest: Any, total: Any) -> None:
-            def start(s: Any) -> Any:
-                mosaic().wgmma(s, *scores(now))
-                mosaic().barrier_wait(filled["v"].at[past])
-                mosaic().wgmma(o_sum, p[...], vs.at[past])
-                return mosaic().wgmma_accumulator_load(s, wait_n=1)
-
-            s = accumulate(start, (_ROWS, _COLS))
-            mosaic().barrier_arrive(freed["k"].at[now])
-            if ahead is not None:  # of the blocks only the last one has a mask
-                s = jax.lax.cond(j == count - 1, functools.partial(see, block=j), lambda s: s, s)
-            weights, kept[...], largest[...], total[...] = _softmax(s, largest[...], total[...], base_2)
-            p[...] = weights.astype(p.dtype)
-            # Here, and not at the next step's start: without this branch the assembler has exponentials wait for o.
-            await_keys(j + 1)
-
-        o_sum, p, kept, largest, total = resume(both, *carry)
-        mosaic().barrier_arrive(freed["v"].at[past])
-        return o_sum * jax.lax.broadcast_in_dim(kept, o_sum.shape, [0]), p, kept, largest, total
-
-    carry = jnp.zeros((_ROWS, width), jnp.float32), p.astype(vs.dtype), nothing, largest, total
+    p, _, largest, total = _softmax(s if see is None else see(s, block=0), nothing - jnp.inf, nothing, base_2)
+    carry = jnp.zeros((_ROWS, mine.shape[1]), jnp.float32), p.astype(vs.dtype), nothing, largest, total
+    further = functools.partial(_further, slot, count, await_keys, see, base_2, (mine, ks, vs), (filled, freed))
     o_sum, p, _, largest, total = jax.lax.fori_loop(1, count, further, carry)
     mosaic().barrier_arrive(free)  # all scores are there
-    last = jax.lax.rem(step + count - 1, jnp.int32(ring))
+    last = slot(count - 1)
     mosaic().barrier_wait(filled["v"].at[last])
     (o_sum,) = resume(lambda o_sum: mosaic().wgmma(o_sum, p, vs.at[last]), o_sum)
     mosaic().barrier_arrive(freed["v"].at[last])
-    mosaic().wait_smem_to_gmem(0, wait_read_only=True)  # the output of the tile before has left
-    out[...] = (o_sum * jax.lax.broadcast_in_dim(1.0 / total, o_sum.shape, [0])).astype(out.dtype)
-    sums[...] = largest * (base_2 / _LOG2E) + jnp.log(total)
-    mosaic().commit_smem()
-    mosaic().copy_smem_to_gmem(out, o.at[head, rows])
-    mosaic().copy_smem_to_gmem(sums, lse.at[head, rows])
+    rows = pl.ds(top + group * _ROWS, _ROWS)
+    _store(o_sum, largest * (base_2 / _LOG2E) + jnp.log(total), 1.0 / total, places, results, (head, rows))
     return step + count
 
 
-def _see(first: Any, ahead: int, scores: Any, block: Any) -> Any:
-    """Put minus infinity where a key lies behind the query of its row."""
+def _further(
+    slot: Any, count: Any, await_keys: Any, see: Any, base_2: float, places: Any, barriers: Any, j: Any, carry: Any
+) -> Any:
+    """The scores and softmax of block j, while the weights of the one before meet its values."""
+    (mine, ks, vs), (filled, freed) = places, barriers
+    now, past = slot(j), slot(j - 1)
+
+    def both(o_sum: Any, p: Any, kept: Any, largest: Any, total: Any) -> None:
+        def start(s: Any) -> Any:
+            mosaic().wgmma(s, mine, flipped(ks.at[now]))
+            mosaic().barrier_wait(filled["v"].at[past])
+            mosaic().wgmma(o_sum, p[...], vs.at[past])
+            return mosaic().wgmma_accumulator_load(s, wait_n=1)
+
+        s = accumulate(start, (_ROWS, _COLS))
+        mosaic().barrier_arrive(freed["k"].at[now])
+        if see is not None:  # of the blocks only the last one has a mask
+            s = jax.lax.cond(j == count - 1, functools.partial(see, block=j), lambda s: s, s)
+        weights, kept[...], largest[...], total[...] = _softmax(s, largest[...], total[...], base_2)
+        p[...] = weights.astype(p.dtype)
+        # Here, and not at the next step's start: without this branch the assembler has exponentials wait for o.
+        await_keys(j + 1)
+
+    o_sum, p, kept, largest, total = resume(both, *carry)
+    mosaic().barrier_arrive(freed["v"].at[past])
+    return o_sum * jax.lax.broadcast_in_dim(kept, o_sum.shape, [0]), p, kept, largest, total
+
+
+def _store(o_sum: Any, log: Any, factor: Any, places: Any, results: Any, where: Any) -> None:
+    """Store the output and log(sum(exp(scores))) through shared memory."""
+    (_, out, _, _, sums), (o, lse) = places, results
+    mosaic().wait_smem_to_gmem(0, wait_read_only=True)  # the output of the tile before has left
+    out[...] = (o_sum * jax.lax.broadcast_in_dim(factor, o_sum.shape, [0])).astype(out.dtype)
+    sums[...] = log
+    mosaic().commit_smem()
+    mosaic().copy_smem_to_gmem(out, o.at[where])
+    mosaic().copy_smem_to_gmem(sums, lse.at[where])
+
+
+def _see(last: Any, scores: Any, block: Any) -> Any:
+    """Put minus infinity where a key lies behind the query of its row; the first query sees keys up to `last`."""
     row, col = (jax.lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (0, 1))
-    return jnp.where(col <= row + (first + ahead - block * _COLS), scores, -jnp.inf)
+    return jnp.where(col <= row + (last - block * _COLS), scores, -jnp.inf)
 
 
 def _softmax(scores: Any, largest: Any, total: Any, base_2: float) -> tuple[Any, Any, Any, Any]:

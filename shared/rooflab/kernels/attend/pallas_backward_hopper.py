@@ -82,9 +82,7 @@ def _kernel(
     """Describe a kernel; `arrivals` are the copies of a block of the others, and of what a program owns."""
     full = mosaic().Barrier(num_barriers=_RING, num_arrivals=arrivals[0])
     ready = mosaic().Barrier(num_arrivals=arrivals[1])
-    parameters = mosaic().CompilerParams(
-        approx_math=True, lowering_semantics=mosaic().LoweringSemantics.Warpgroup
-    )
+    parameters = mosaic().CompilerParams(approx_math=True, lowering_semantics=mosaic().LoweringSemantics.Warpgroup)
     return mosaic().kernel(
         body, out_type=results, scratch_types=[own, others, sums, full, ready], grid=grid,
         grid_names=("block", "head"), num_threads=1, thread_name="group", kernel_name=name,

@@ -74,8 +74,8 @@ def backward_of_long_rows(
 
 
 def _statistics(
-    x: Any, dy: Any, w: Any, mean: Any, rstd: Any, along: Any, level: Any, *, kind: str, rows: int, cols: int, eps: float,
-    centred: bool,
+    x: Any, dy: Any, w: Any, mean: Any, rstd: Any, along: Any, level: Any, *, kind: str, rows: int, cols: int,
+    eps: float, centred: bool,
 ) -> None:  # fmt: skip
     """Mean and 1 / deviation of a row, and the means of n g and g over it."""
 
