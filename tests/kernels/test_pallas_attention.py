@@ -134,6 +134,24 @@ def test_it_is_lowered_for_a_chip_that_is_not_there(causal, platform, call):
         assert lowered(gradient, *shapes, platform=platform).count(f"@{call}(") == 3
 
 
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_whole_blocks_are_lowered_for_a_hopper_that_is_not_there(causal, monkeypatch):
+    """Layouts are inferred on the way, as they are not when it is interpreted."""
+    shapes = [jax.ShapeDtypeStruct((1, heads, 256, 128), "bfloat16") for heads in (4, 2, 2)]
+    if not pallas_attention_hopper.fits(*shapes[:2], causal):
+        pytest.skip("needs JAX 0.11, or absl-py with an older one")
+    for module in (pallas_attention, pallas_attention_backward):
+        monkeypatch.setattr(module, "hopper", lambda: True)
+
+    def gradient(*given):
+        o, back = jax.vjp(functools.partial(attention, causal=causal), *given)
+        return o, back(o)
+
+    jax.clear_caches()
+    assert lowered(gradient, *shapes, platform="cuda").count("@mosaic_gpu_v2(") == 3
+    jax.clear_caches()
+
+
 def test_only_whole_blocks_go_to_hopper():
     shape = jax.ShapeDtypeStruct
     for length, width, dtype in ((1000, 128, "bfloat16"), (1024, 32, "bfloat16"), (1024, 128, "float32")):
