@@ -64,10 +64,14 @@ def pause():
     return np.int32(0)
 
 
-def late(block):
+def read(block):
+    return block.ref[...].T if isinstance(block, Flipped) else block[...]
+
+
+def read_late(block):
     """Read a block a little later, so that whoever believes it to be free has overwritten it."""
     if isinstance(block, Flipped):
-        return late(block.ref).T
+        return read_late(block.ref).T
     if isinstance(block, jax.Array):
         return block  # in registers
     begin = io_callback(pause, jax.ShapeDtypeStruct((), jnp.int32))
@@ -77,8 +81,9 @@ def late(block):
 class Products:
     """Mosaic, with these products instead of its own."""
 
-    def __init__(self, real):
+    def __init__(self, real, late):
         self.real = real
+        self.read = read_late if late else read
         self.started = []
 
     def __getattr__(self, name):
@@ -91,7 +96,7 @@ class Products:
     def wgmma_wait(self, n):
         while len(self.started) > n:
             total, a, b = self.started.pop(0)
-            product = jnp.dot(late(a), late(b), preferred_element_type=jnp.float32)
+            product = jnp.dot(self.read(a), self.read(b), preferred_element_type=jnp.float32)
             total.running -= 1
             total.value += product
 
@@ -128,9 +133,9 @@ def interpreter(**more):
     return {"interpret": params.InterpretGPUParams(**more)}
 
 
-def use(monkeypatch, module):
-    """Have a module's kernels use these products."""
-    products = Products(module.mosaic())
+def use(monkeypatch, module, *, late=True):
+    """Have a module's kernels use these products, which may read their operands late."""
+    products = Products(module.mosaic(), late)
     monkeypatch.setattr(module, "mosaic", lambda: products)
     monkeypatch.setattr(module, "flipped", Flipped)
     for name in ("accumulate", "resume", "walk"):

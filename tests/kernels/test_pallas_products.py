@@ -111,7 +111,7 @@ def test_the_kernel_for_hopper_interpreted(turned, monkeypatch):
     # Before 0.11 the interpreter waits for ever for the thread in which it failed to transpose a block.
     own = jax.__version_info__ >= (0, 11) or not any(turned)
     if not own:
-        mosaic_products.use(monkeypatch, pallas_matmul_hopper)
+        mosaic_products.use(monkeypatch, pallas_matmul_hopper, late=False)
     monkeypatch.setattr(pallas_matmul_hopper, "processors", lambda: 2)
     m, n, k = 256, 512, 320
     a, b = random(m, k, dtype="bfloat16"), random(k, n, dtype="bfloat16", seed=1)
