@@ -4,9 +4,15 @@ import functools
 
 import pytest
 
+from . import mosaic_products
 from .pallas_agreement import ON_CPU, agree, interpreted_as, jax, jnp, lowered, np, random
 
-from rooflab.kernels.attend import pallas_attention, pallas_attention_backward, pallas_attention_hopper  # isort: skip
+from rooflab.kernels.attend import (  # isort: skip
+    pallas_attention,
+    pallas_attention_backward,
+    pallas_attention_hopper,
+    pallas_backward_hopper,
+)
 
 attention = pallas_attention.attention
 
@@ -128,6 +134,24 @@ def test_it_is_lowered_for_a_chip_that_is_not_there(causal, platform, call):
         assert lowered(gradient, *shapes, platform=platform).count(f"@{call}(") == 3
 
 
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_whole_blocks_are_lowered_for_a_hopper_that_is_not_there(causal, monkeypatch):
+    """Layouts are inferred on the way, as they are not when it is interpreted."""
+    shapes = [jax.ShapeDtypeStruct((1, heads, 256, 128), "bfloat16") for heads in (4, 2, 2)]
+    if not pallas_attention_hopper.fits(*shapes[:2], causal):
+        pytest.skip("needs JAX 0.11, or absl-py with an older one")
+    for module in (pallas_attention, pallas_attention_backward):
+        monkeypatch.setattr(module, "hopper", lambda: True)
+
+    def gradient(*given):
+        o, back = jax.vjp(functools.partial(attention, causal=causal), *given)
+        return o, back(o)
+
+    jax.clear_caches()
+    assert lowered(gradient, *shapes, platform="cuda").count("@mosaic_gpu_v2(") == 3
+    jax.clear_caches()
+
+
 def test_only_whole_blocks_go_to_hopper():
     shape = jax.ShapeDtypeStruct
     for length, width, dtype in ((1000, 128, "bfloat16"), (1024, 32, "bfloat16"), (1024, 128, "float32")):
@@ -138,19 +162,42 @@ def test_only_whole_blocks_go_to_hopper():
 @pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
-    """All of it but one instruction, which JAX's interpreter lacks: a product with an operand in registers."""
-
-    def weigh(weights, values, weighed):
-        return weighed + jnp.dot(weights, values[...], preferred_element_type=jnp.float32)
-
+    """Two programs that take two tiles each; there is one block of keys, or there are more than a ring."""
     q, k, v = inputs(1, 2, 1, 256, 384, 64, "bfloat16")
     if not pallas_attention_hopper.fits(q, k, causal):
         pytest.skip("needs JAX 0.11, or absl-py with an older one")
-    params = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.params", reason="needs JAX's GPU interpreter")
-    monkeypatch.setattr(pallas_attention_hopper, "_weigh", weigh)
-    o, lse = pallas_attention_hopper.attention_on_hopper(q, k, v, causal, 0.125, interpret=params.InterpretGPUParams())
+    mosaic_products.use(monkeypatch, pallas_attention_hopper)
+    monkeypatch.setattr(pallas_attention_hopper, "processors", lambda: 2)
+    k, v = (each[:, :, :256] for each in (k, v)) if causal else (k, v)
+    o, lse = pallas_attention_hopper.attention_on_hopper(
+        q, k, v, causal, 0.125, ring=2, **mosaic_products.interpreter()
+    )
     exact = [np.asarray(each, np.float32) for each in (q, k, v)]
     right = reference(*map(jnp.asarray, exact), causal)
     assert np.abs(np.asarray(o, np.float32) - right).max() <= 2.0**-7 * np.abs(right).max()
-    _, also = pallas_attention._with_lse(*map(jnp.asarray, exact), causal, 0.125)
-    np.testing.assert_allclose(lse, also, atol=1e-5)
+    scores = np.einsum("bhqd,bgkd->bhqk", *exact[:2]) * 0.125
+    if causal:
+        scores = np.where(np.tri(256, dtype=bool), scores, -np.inf)
+    np.testing.assert_allclose(lse, np.logaddexp.reduce(scores, -1), atol=1e-5)
+
+
+@pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_the_gradients_for_hopper_interpreted(causal, monkeypatch):
+    """Two heads share their keys; some programs have one block to walk along, others more than a ring."""
+    q, k, v = inputs(1, 2, 1, 128, 192, 64, "bfloat16")
+    if not pallas_backward_hopper.fits(q, k):
+        pytest.skip("needs JAX 0.11, or absl-py with an older one")
+    mosaic_products.use(monkeypatch, pallas_backward_hopper)
+    call = functools.partial(pallas_backward_hopper.backward_on_hopper, **mosaic_products.interpreter())
+    monkeypatch.setattr(
+        pallas_attention_backward, "_call", lambda causal, scale, kind, *given: call(*given, causal, scale)
+    )
+    exact = [jnp.asarray(np.asarray(each, np.float32)) for each in (q, k, v)]
+    do = random(*q.shape, dtype="bfloat16", seed=3)
+    o, lse = pallas_attention._with_lse(q, k, v, causal, 0.125)
+    found = pallas_attention_backward.attention_backward.__wrapped__(q, k, v, o, lse, do, causal, 0.125)
+    _, back = jax.vjp(functools.partial(reference, causal=causal), *exact)
+    for one, other in zip(found, back(do.astype("float32")), strict=True):
+        assert one.dtype == q.dtype
+        assert np.abs(np.asarray(one, np.float32) - other).max() <= 6 * 2.0**-8 * np.abs(other).max()

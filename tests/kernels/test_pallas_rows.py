@@ -11,9 +11,9 @@ import pytest
 from .pallas_agreement import ON_CPU, agree, interpreted_as, jax, jnp, lowered, near, np, random
 
 from rooflab import kernels  # isort: skip
-from rooflab.kernels.rows import pallas_blocks, pallas_norm, pallas_softmax  # isort: skip
+from rooflab.kernels.rows import pallas_blocks, pallas_norm, pallas_norm_long, pallas_softmax  # isort: skip
 
-SHAPES = [(1, 1), (2, 3, 33), (70, 3), (7, 64), (1, 1000), (9, 129)]
+SHAPES = [(1, 1), (2, 3, 33), (64, 64), (70, 3), (7, 64), (1, 1000), (9, 129)]
 ROWS_OPS = ["softmax", "rms_norm", "layer_norm"]
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -46,7 +46,7 @@ def kind(request, monkeypatch):
 @pytest.mark.parametrize("name", ROWS_OPS)
 def test_results_and_gradients_agree_with_float64(name, kind):
     narrow = [(shape, dtype) for shape in ((9, 129), (4,)) for dtype in ("bfloat16", "float16")]
-    for shape, dtype in [*((shape, "float32") for shape in (SHAPES if kind == "here" else SHAPES[:3])), *narrow]:
+    for shape, dtype in [*((shape, "float32") for shape in (SHAPES if kind == "here" else SHAPES[:4])), *narrow]:
         mine, reference, parameters = functions(name, shape[-1], dtype)
         rows = max(1, int(np.prod(shape[:-1])))
         agree(mine, reference, [random(*shape, dtype=dtype), *parameters], length=max(shape[-1], rows))
@@ -59,6 +59,23 @@ def test_many_rows_are_shared_out_among_programs(name, kind, monkeypatch):
     monkeypatch.setattr(pallas_blocks, "_VMEM_BLOCK", 1 << 12)
     mine, reference, parameters = functions(name, 130)
     agree(mine, reference, [random(203, 130), *parameters], length=203)
+
+
+@pytest.mark.skipif(not ON_CPU, reason="the kernels of a GPU are interpreted here, and JAX has a GPU")
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+@pytest.mark.parametrize("together", [4, 1])
+def test_long_rows_are_taken_in_pieces(name, together, monkeypatch):
+    """Three pieces, the last one shorter; rows and columns in several programs, the last of them with less to do."""
+    with interpreted_as("gpu", monkeypatch, pallas_softmax, pallas_norm):
+        monkeypatch.setattr(pallas_norm, "_LONG", {False: 100, True: 100})
+        for constant, value in (("_PIECE", 64), ("_TILE", (4, 32)), ("_SHARES", 3), ("_TOGETHER", together)):
+            monkeypatch.setattr(pallas_norm_long, constant, value)
+        monkeypatch.setattr(pallas_norm_long, "parameters", pallas_norm.parameters)
+        mine, reference, parameters = functions(name, 130)
+        agree(mine, reference, [random(23, 130), *parameters], length=130)
+        without = [random(23, 130), parameters[0]]
+        if name == "layer_norm":
+            agree(lambda x, w: mine(x, w, None), lambda x, w: reference(x, w, 0), without, length=130)
 
 
 @pytest.mark.parametrize("name", ROWS_OPS)
@@ -174,7 +191,8 @@ def test_it_is_lowered_for_a_chip_that_is_not_there(name, platform, call):
             return back(y)
 
         text = lowered(gradient, jax.ShapeDtypeStruct(shape, dtype), *parameters, platform=platform)
-        assert text.count(f"@{call}(") == 2 + len(parameters), (shape, dtype)
+        long = platform == "cuda" and name != "softmax" and shape[-1] > pallas_norm._LONG[name == "layer_norm"]
+        assert text.count(f"@{call}(") == 2 + len(parameters) + long, (shape, dtype)
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,9 @@ def load(kind: str, ref: Any, inside: Any, other: float = 0.0, *, dtype: Any = j
 
 
 def store(kind: str, ref: Any, inside: Any, value: Any) -> None:
-    """Store a block in the format of the array, as far as it is inside of it."""
+    """Store a block in the format of the array, as far as it is inside of it; `inside` is None where all of it is."""
     value = value.astype(ref.dtype)
-    if kind == "gpu":
+    if kind == "gpu" and inside is not None:
         from jax.experimental.pallas import triton
 
         triton.store(ref, jnp.broadcast_to(value, inside.shape), mask=inside)

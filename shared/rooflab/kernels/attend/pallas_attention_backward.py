@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from ..pallas_launching import array, load, on_each, parameters, quotient, store
+from ..pallas_launching import array, hopper, load, on_each, parameters, quotient, store
 from .pallas_attention import along, block, block_sizes, dot, grid_of, rows_of, visible
 
 __all__ = ["attention_backward"]
@@ -115,6 +115,12 @@ def _for_queries(
 def _call(causal: bool, scale: float, kind: str, q: Any, *others: Any) -> Any:
     k = others[-2]
     (batch, shared, queries, width), keys = q.shape, k.shape[1]
+    if kind == "gpu" and hopper():
+        from .pallas_backward_hopper import backward_on_hopper, fits
+
+        if fits(q, k):
+            do, lse, delta, k, v = others
+            return backward_on_hopper(q, do, lse, delta, k, v, causal, scale)
     rows, cols, more = block_sizes(kind, width, q.dtype, queries, keys)
     rows = min(rows, 64)
     tall, long = pl.cdiv(queries, rows) * rows, pl.cdiv(keys, cols) * cols

@@ -14,7 +14,6 @@ False
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 from typing import Any
 
@@ -23,6 +22,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 from ..pallas_launching import array, flipped, processors
+from ..pallas_mosaic import accumulate, mosaic, scratch, transforms, usable
 from .pallas_matmul import tile_of
 
 __all__ = ["fits", "matmul_on_hopper"]
@@ -36,10 +36,7 @@ def fits(m: int, n: int, k: int, dtype: Any) -> bool:
     """Whether the product consists of whole tiles in 16 bits, and Mosaic is there and new enough."""
     if m % _TALL or n % (2 * _WIDE) or k % _DEEP or k < _RING * _DEEP or jnp.dtype(dtype).itemsize != 2:
         return False
-    try:
-        return "out_type" in inspect.signature(_mosaic().kernel).parameters
-    except ImportError:  # before JAX 0.11 it needs absl-py, which JAX does not bring along
-        return False
+    return usable()
 
 
 def matmul_on_hopper(a: Any, b: Any, turned: tuple[bool, bool], **more: Any) -> Any:
@@ -51,19 +48,17 @@ def matmul_on_hopper(a: Any, b: Any, turned: tuple[bool, bool], **more: Any) -> 
         turned: whether a and b are stored transposed.
         more: for Mosaic's `kernel`.
     """
-    mosaic = _mosaic()
     m, n = a.shape[1 if turned[0] else 0], b.shape[0 if turned[1] else 1]
     programs = min(processors(), (m // _TALL) * (n // (2 * _WIDE)))
-    return mosaic.kernel(
+    return mosaic().kernel(
         functools.partial(_stay, turned=turned, programs=programs), out_type=array(a, shape=(m, n)), grid=(programs,),
         grid_names=("program",), num_threads=3, thread_name="group", **more,
-        compiler_params=mosaic.CompilerParams(lowering_semantics=mosaic.LoweringSemantics.Warpgroup),
+        compiler_params=mosaic().CompilerParams(lowering_semantics=mosaic().LoweringSemantics.Warpgroup),
     )(a, b)  # fmt: skip
 
 
 def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -> None:
     """Take tiles of C in turn; `a`, `b` and `c` are in global memory."""
-    mosaic = _mosaic()
     (m, n), k = c.shape, a.shape[0 if turned[0] else 1]
     tall, wide = m // _TALL, n // (2 * _WIDE)
     group, program = jax.lax.axis_index("group"), jax.lax.axis_index("program")
@@ -72,12 +67,12 @@ def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -
     def multiply(_: Any, a_block: Any, b_block: Any, total: Any) -> Any:
         left = flipped(a_block) if turned[0] else a_block
         right = flipped(b_block.at[half]) if turned[1] else b_block.at[:, half]
-        mosaic.wgmma(total, left, right)
-        mosaic.wgmma_wait(1)  # all but this one are done: their blocks may be overwritten
+        mosaic().wgmma(total, left, right)
+        mosaic().wgmma_wait(1)  # all but this one are done: their blocks may be overwritten
         return total
 
     def pipeline(body: Any, around: Any) -> Any:
-        return mosaic.emit_pipeline_warp_specialized(
+        return mosaic().emit_pipeline_warp_specialized(
             body, grid=(k // _DEEP,), in_specs=[_block(_TALL, turned[0]), _block(2 * _WIDE, not turned[1])],
             max_concurrent_steps=_RING, memory_registers=40, wg_axis="group", num_compute_wgs=2, compute_context=around,
         )  # fmt: skip
@@ -92,7 +87,7 @@ def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -
                     walk(total)
                     _store(total[...].astype(c.dtype), out.at[group], c.at[rows, cols].at[:, half])
 
-                pl.run_scoped(own, mosaic.ACC((_TALL, _WIDE), jnp.float32))
+                accumulate(own, (_TALL, _WIDE))
 
             strips = a.at[:, rows] if turned[0] else a.at[rows, :], b.at[cols, :] if turned[1] else b.at[:, cols]
             pipeline(multiply, around)(*strips, allocations=ring)
@@ -100,36 +95,22 @@ def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -
         jax.lax.fori_loop(0, pl.cdiv(tall * wide - program, programs), tile, None)
 
     ring = pipeline(lambda *_: None, lambda *_: None).get_allocations(a, b)
-    out = mosaic.SMEM((2, 2, _OUT, _OUT), c.dtype, transforms=_transforms())
+    out = scratch((2, 2, _OUT, _OUT), c.dtype)
     pl.run_scoped(tiles, ring, out, collective_axes="group")
-    mosaic.wait_smem_to_gmem(0, wait_read_only=True)
+    mosaic().wait_smem_to_gmem(0, wait_read_only=True)
 
 
 def _store(tile: Any, out: Any, c: Any) -> None:
     """Store a group's half of a tile through shared memory, piece by piece."""
-    mosaic = _mosaic()
     for number, (row, col) in enumerate(itertools.product(range(0, _TALL, _OUT), range(0, _WIDE, _OUT))):
-        mosaic.wait_smem_to_gmem(1, wait_read_only=True)  # of two buffers the one filled first is free again
+        mosaic().wait_smem_to_gmem(1, wait_read_only=True)  # of two buffers the one filled first is free again
         rows, cols = slice(row, row + _OUT), slice(col, col + _OUT)
         out[number % 2] = tile[rows, cols]
-        mosaic.commit_smem()
-        mosaic.copy_smem_to_gmem(out.at[number % 2], c.at[rows, cols])
+        mosaic().commit_smem()
+        mosaic().copy_smem_to_gmem(out.at[number % 2], c.at[rows, cols])
 
 
 def _block(length: int, deep_first: bool) -> Any:
     """A block of an operand, `length` rows of A or columns of B, which moves along K."""
-    mosaic = _mosaic()
     shape, place = ((_DEEP, length), lambda i: (i, 0)) if deep_first else ((length, _DEEP), lambda i: (0, i))
-    return mosaic.BlockSpec(shape, place, transforms=_transforms(), memory_space=mosaic.SMEM, delay_release=1)
-
-
-def _transforms() -> tuple[Any, Any]:
-    """The order in which the matrix units want 16-bit numbers: lines of 128 bytes, interleaved."""
-    mosaic = _mosaic()
-    return mosaic.TilingTransform((8, 64)), mosaic.SwizzleTransform(128)
-
-
-def _mosaic() -> Any:
-    from jax.experimental.pallas import mosaic_gpu
-
-    return mosaic_gpu
+    return mosaic().BlockSpec(shape, place, transforms=transforms(), memory_space=mosaic().SMEM, delay_release=1)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from ..pallas_launching import choice_of, processors
 from .blocks import loop_blocks, next_power_of_2, row_blocks
 
-__all__ = ["block_of", "inside_of", "room_ahead", "rows_in_vmem", "share_of", "sums_block"]
+__all__ = ["block_of", "inside_of", "inside_of_all", "room_ahead", "rows_in_vmem", "share_of", "sums_block"]
 
 _VMEM_BLOCK = 1 << 18  # elements, 1 MiB in float32: some blocks and their copies in flight fit into 16 MiB
 _SUBLANES = 16  # rows of a TPU's tile in 16 bits; two tiles of 8 in 32 bits
@@ -79,6 +79,11 @@ def sums_block(kind: str, count: int, cols: int) -> tuple[tuple[int, int], int]:
     """Return the shape of the block in which a program adds up `count` rows, and how many it takes at a time."""
     step, width = {"gpu": (32, 32), "tpu": (8, min(cols, 128)), "cpu": (32, next_power_of_2(cols))}[kind]
     return (-(-count // step) * step, width), step
+
+
+def inside_of_all(shape: tuple[int, int], rows: int, cols: int, top: Any) -> Any:
+    """Return which elements of a block of whole rows are inside of the matrix: None if all of each block are."""
+    return None if shape[1] == cols and not rows % shape[0] else inside_of(shape, rows, cols, top)
 
 
 def inside_of(shape: tuple[int, int], rows: int, cols: int, top: Any = 0, left: Any = 0) -> Any:

@@ -33,6 +33,8 @@ from .pallas_blocks import block_of, inside_of, room_ahead, share_of, sums_block
 
 __all__ = ["layer_norm", "rms_norm"]
 
+_LONG = {False: 16_384, True: 8192}  # columns that with their sums fit into registers backward: RMS norm, layer norm
+
 
 def rms_norm(x: jax.Array, weight: jax.Array, eps: float = 1e-6) -> jax.Array:
     """Return RMS norm over the last dimension; see :func:`rooflab.kernels.rms_norm`."""
@@ -125,6 +127,11 @@ def _call(name: str, eps: float, centred: bool, kind: str, x: Any, *columns: Any
 
 def _call_backward(name: str, eps: float, centred: bool, biased: bool, kind: str, x: Any, dy: Any, w: Any) -> Any:
     rows, cols = x.shape
+    if kind == "gpu" and cols > _LONG[centred]:
+        from .pallas_norm_long import backward_of_long_rows
+
+        dx, *parts = backward_of_long_rows(name, eps, centred, biased, kind, x, dy, w)
+        return dx, *(_sum(kind, each) for each in parts)
     (share, width), step, more = share_of(kind, name, rows, cols)
     programs = pl.cdiv(rows, share)
     own, every = pl.BlockSpec((share, width), lambda i: (i, 0)), pl.BlockSpec((1, width), lambda i: (0, 0))

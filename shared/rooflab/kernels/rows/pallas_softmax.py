@@ -25,14 +25,14 @@ from jax.experimental import pallas as pl
 from ..demands import as_rows, floats
 from ..pallas_launching import array, load, on_each, parameters, store
 from .blocks import LONGEST
-from .pallas_blocks import block_of, inside_of
+from .pallas_blocks import block_of, inside_of_all
 
 __all__ = ["softmax"]
 
 
 def _forward(x: Any, y: Any, *, kind: str, rows: int, cols: int) -> None:
     """Rows of x to rows of y."""
-    inside = inside_of(x.shape, rows, cols, pl.program_id(0) * x.shape[0])
+    inside = inside_of_all(x.shape, rows, cols, pl.program_id(0) * x.shape[0])
     v = load(kind, x, inside, -jnp.inf)
     v = jnp.exp(v - v.max(1, keepdims=True))
     store(kind, y, inside, v / v.sum(1, keepdims=True))
@@ -40,7 +40,7 @@ def _forward(x: Any, y: Any, *, kind: str, rows: int, cols: int) -> None:
 
 def _backward(y: Any, dy: Any, dx: Any, *, kind: str, rows: int, cols: int) -> None:
     """The gradient from y and dy to dx."""
-    inside = inside_of(y.shape, rows, cols, pl.program_id(0) * y.shape[0])
+    inside = inside_of_all(y.shape, rows, cols, pl.program_id(0) * y.shape[0])
     p, g = load(kind, y, inside), load(kind, dy, inside)
     store(kind, dx, inside, p * (g - (p * g).sum(1, keepdims=True)))
 
