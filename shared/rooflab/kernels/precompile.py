@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 __all__ = ["compile_candidates", "shares_of", "spread"]
@@ -31,10 +33,19 @@ def compile_candidates(kernels: list[str], size: str | None = None) -> None:
 
 
 def spread(work: Callable[[Task], None], kernels: list[str], size: str | None) -> None:
-    """Have parts of a task done by as many processes as there are cores but one."""
+    """Have parts of a task done by as many processes as there are cores but one.
+
+    A process that a library's fault ends takes the others with it: what is not compiled then is compiled later.
+    """
     workers = max(1, (os.cpu_count() or 2) - 1)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(work, [(kernels, size, part, workers) for part in range(workers)]))
+        try:
+            list(pool.map(work, [(kernels, size, part, workers) for part in range(workers)]))
+        except BrokenProcessPool:
+            print(
+                "A process that compiled kernels has ended early; the rest is compiled as it is needed.",
+                file=sys.stderr,
+            )
 
 
 def shares_of(count: int, parts: int) -> Iterator[range]:
