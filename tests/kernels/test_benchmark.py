@@ -64,6 +64,21 @@ def test_a_rival_that_cannot_run_is_left_out_and_ours_is_an_error():
         run_case(case_of(failing), rounds=1, budget_s=0.01, clock=host, sets=2)
 
 
+def test_what_waits_for_the_device_is_timed_apart():
+    clocks = []
+
+    def clock(*_):
+        clocks.append(HostClock())
+        return clocks[-1]
+
+    candidates = {"copy": torch.clone, "rooflab": lambda x: 2 * x, "library": lambda x: 2 * x}
+    case = dataclasses.replace(case_of(None), candidates=candidates, waiting=("library", "not installed"))
+    found = run_case(case, rounds=2, budget_s=0.01, clock=clock, waiting_clock=clock, sets=2)
+    assert set(found.seconds) == set(candidates)
+    assert len(clocks) == 4
+    run_case(dataclasses.replace(case, waiting=()), rounds=2, budget_s=0.01, clock=clock, waiting_clock=failing, sets=2)
+
+
 @pytest.mark.parametrize("sets", [1, 2, 3, 8, 20, 21, 50])
 def test_a_graph_rotates_through_all_inputs_evenly(sets, monkeypatch):
     monkeypatch.setattr("rooflab.clocks._torch_with_gpu", lambda what: None)
