@@ -1,4 +1,4 @@
-"""Kernels on tensors of more than 2^31 elements, whose addresses take more than 32 bits; needs a GPU with 40 GB free."""
+"""Kernels on tensors of more than 2^31 elements, whose addresses take more than 32 bits; needs a GPU with 40 GB."""
 
 import pytest
 
