@@ -170,3 +170,31 @@ def test_without_a_gpu_the_command_says_what_to_do_instead(capsys, monkeypatch):
     monkeypatch.setattr("rooflab.device.find_device", lambda: SimpleNamespace(kind="cpu"))
     assert main(["bench", "kernels", "softmax"]) == 1
     assert "an interpreted kernel has no speed: see `rooflab compile`" in capsys.readouterr().err
+
+
+def test_every_candidate_is_called_by_one_of_the_processes_that_compile(monkeypatch):
+    from rooflab.kernels import precompile
+
+    called = []
+
+    def candidate(name):
+        def run(x):
+            called.append(name)
+            if "failing" in name:
+                raise RuntimeError("out of resource")
+
+        return run
+
+    cases = [
+        dataclasses.replace(case_of(None), kernel=kernel, candidates={
+            each: candidate(f"{kernel} {each}") for each in ("copy", "failing", "rooflab")
+        })
+        for kernel in ("a", "b", "c")
+    ]  # fmt: skip
+    monkeypatch.setattr("rooflab.kernels.catalogue.every_case", lambda kernels: iter(cases))
+    for part in range(2):
+        precompile._compile((["a", "b", "c"], None, part, 2))
+    assert sorted(called) == sorted(f"{kernel} {each}" for kernel in "abc" for each in ("copy", "failing", "rooflab"))
+    called.clear()
+    precompile._compile((["a"], "another size", 0, 1))
+    assert not called
