@@ -140,7 +140,9 @@ def _one(name: str, what: str, scale: Tensor) -> None:
 
 
 def _sizes(name: str, *sizes: int) -> list[dict[str, Any]]:
-    return [{name: size, "num_warps": warps} for size in sizes for warps in (4, 8, 2)]
+    """The choices for sizes of a program, the most likely one first, and one warp only for smaller ones."""
+    warps = ((size, warps) for size in sizes for warps in (4, 2, 8, 1) if warps > 1 or size < sizes[0])
+    return [{name: size, "num_warps": each} for size, each in warps]
 
 
 @fp8_of_rows.register_fake
