@@ -84,6 +84,18 @@ def test_every_number_of_bf16():
             assert bool(((found - right).abs() <= 2**-8 * right.abs() + 1e-6).all())
 
 
+@pytest.mark.parametrize(("dtype", "wrong"), [(torch.bfloat16, 1e-4), (torch.float16, 5e-3)], ids=str)
+def test_exact_gelu_of_16_bits_is_nearly_always_rounded_once(dtype, wrong):
+    """Also where it is small: in bf16 down to 1e-11, and a polynomial that is short of that is seen here."""
+    x = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(dtype)
+    x = x[(x > -7) & x.isfinite()]
+    right = x.double() * torch.special.ndtr(x.double())
+    found = kernels.gelu(x.to(DEVICE)).cpu()
+    assert float((found != right.to(dtype)).double().mean()) < wrong
+    step = torch.finfo(dtype).eps * right.abs().clamp(min=torch.finfo(dtype).tiny)
+    assert bool(((found.double() - right).abs() <= 0.6 * step).all())
+
+
 def test_torch_takes_them_for_operators():
     from rooflab.kernels.pointwise import torch_pointwise
 

@@ -7,6 +7,7 @@ from rooflab.counters import count
 from rooflab.kernels.quantize.formats import decode, unpack_fp4
 
 from .agreement import DEVICE, SHORT, counts, random, torch
+from .compiling import told_elsewhere
 
 FP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 SHAPES = [(1, 32), (3, 64), (2, 5, 96), (40, 32), (7, 1024)]
@@ -28,6 +29,25 @@ def same(one, other):
     assert torch.equal(one.nan_to_num(nan=7e9), other.nan_to_num(nan=7e9))
 
 
+@pytest.fixture(params=[True, False], ids=["instruction", "whole numbers"])
+def each_way(request, monkeypatch):
+    """With the conversion that some chips have, and without it."""
+    from rooflab.kernels.quantize import torch_quantize
+
+    there = torch_quantize._constants(torch.zeros(1, device=DEVICE))["CONVERTS"]
+    if request.param and not there:
+        pytest.skip("This GPU has no instruction for e4m3.")
+    monkeypatch.setattr(torch_quantize, "_constants", lambda x: {"CONVERTS": request.param})
+
+
+def every_number(dtype):
+    """In blocks of 32 over eight powers of two, so that each significand is there next to all kinds of larger ones."""
+    x = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(dtype)
+    step = round(8 / torch.finfo(dtype).eps / 32)
+    return torch.where(x.isfinite(), x, 0.0).reshape(-1, 32, step).transpose(1, 2).reshape(-1, 32)
+
+
+@pytest.mark.usefixtures("each_way")
 def test_every_number_of_bf16_becomes_the_code_that_torch_gives():
     x = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.bfloat16)
     one = torch.ones(1, device=DEVICE)
@@ -39,6 +59,7 @@ def test_every_number_of_bf16_becomes_the_code_that_torch_gives():
     assert torch.equal(signs[~x.isnan()], torch.signbit(x[~x.isnan()]).to(torch.uint8)), "zeros have signs too"
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 3, 33), (7, 1000)], ids=str)
 def test_each_row_has_the_scale_that_makes_its_largest_448(shape, dtype):
@@ -62,6 +83,7 @@ def test_rows_of_zeros_and_of_infinities():
     assert codes.float()[2].isnan().tolist() == [True, False]
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("form", ["mxfp8", "mxfp4"])
@@ -86,6 +108,56 @@ def test_blocks_have_the_powers_of_two_of_the_specification(form, shape, dtype):
     )
 
 
+@pytest.mark.usefixtures("each_way")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("form", ["mxfp8", "mxfp4"])
+def test_every_number_of_16_bits_becomes_the_nearest_one_in_its_block(form, dtype):
+    x = every_number(dtype)
+    codes, scales = kernels.quantize_mx(x.to(DEVICE), form)
+    scaled = x.double() / scales.cpu().float().double()
+    wanted = nearest_fp4(scaled) if form == "mxfp4" else scaled.float().clamp(-448, 448).to(torch.float8_e4m3fn).float()
+    found = unpack_fp4(codes).cpu() if form == "mxfp4" else codes.cpu().float()
+    same(found, wanted)
+    assert torch.equal(torch.signbit(found), torch.signbit(x)), "zeros have signs too"
+
+
+@pytest.mark.usefixtures("each_way")
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+def test_ties_of_nvfp4_are_seen_through_the_rounding_of_the_scale(dtype):
+    """Of a block whose scale is c, c times a tie is one, whatever the reciprocal of c is rounded to."""
+    ties = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.0])
+    numbers = torch.cat([ties, -ties])
+    scales = torch.arange(8, 16, dtype=torch.float32) / 8
+    x = (scales[:, None] * numbers).to(dtype)
+    codes, found = kernels.quantize_nvfp4(x.to(DEVICE), torch.ones(1, device=DEVICE))
+    assert torch.equal(found.cpu().float()[:, 0], scales)
+    assert torch.equal(unpack_fp4(codes).cpu(), nearest_fp4(numbers).expand(8, -1))
+
+
+@pytest.mark.usefixtures("each_way")
+def test_what_nvfp4_has_no_code_for():
+    inf, nan = float("inf"), float("nan")
+    x = torch.zeros(3, 16, device=DEVICE)
+    x[0, :3] = torch.tensor([nan, 1.0, -1.0])
+    x[1, :3] = torch.tensor([1e6, -1e6, 448.0])  # more than 448 units of 6
+    x[2, :3] = torch.tensor([inf, -inf, 448.0])
+    codes, scales = kernels.quantize_nvfp4(x, torch.ones(1, device=DEVICE))
+    assert scales.float()[1:, 0].tolist() == [448.0, 448.0]
+    found = unpack_fp4(codes).cpu()
+    assert found[0, :4].abs().tolist() == [6.0, 6.0, 6.0, 0.0]
+    for row in found[1:]:
+        assert row[:4].tolist() == [6.0, -6.0, 1.0, 0.0]
+
+
+def test_a_block_that_is_small_beyond_reciprocals_keeps_its_zeros():
+    x = torch.zeros(1, 16, device=DEVICE)
+    x[0, 3] = 6e-40
+    codes, _ = kernels.quantize_nvfp4(x, torch.full((1,), 1e-40, device=DEVICE))
+    found = unpack_fp4(codes).cpu()[0].tolist()
+    assert found[:3] + found[4:] == [0.0] * 15
+
+
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("form", ["mxfp8", "mxfp4"])
 def test_special_blocks(form):
     inf, nan = float("inf"), float("nan")
@@ -104,6 +176,7 @@ def test_special_blocks(form):
     assert back[0].abs().max() == 0
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_nvfp4_has_scales_of_8_bits(shape, dtype):
@@ -121,6 +194,7 @@ def test_nvfp4_has_scales_of_8_bits(shape, dtype):
     assert bool((off <= blocks.abs().amax(-1, keepdim=True) / 5 + 1e-6).all())
 
 
+@pytest.mark.usefixtures("each_way")
 def test_an_empty_block_in_nvfp4_is_zero():
     x = torch.zeros(2, 16, device=DEVICE)
     x[1] = 5.0
@@ -183,3 +257,34 @@ def test_torch_takes_them_for_operators():
     torch.library.opcheck(torch_quantize.fp8_of_tensor, (x, torch.ones(1, device=DEVICE)))
     torch.library.opcheck(torch_quantize.mx, (x, True))
     torch.library.opcheck(torch_quantize.nvfp4, (x, torch.ones(1, device=DEVICE)))
+
+
+# This process interprets kernels, so another one compiles them.
+COMPILED = """
+import json, re
+from rooflab.kernels.compiled import compile_for, count_instructions
+from rooflab.kernels.quantize.builds import builds
+told = {}
+for name, build in builds().items():
+    made = compile_for(build, build.chips[0])
+    values = build.constants
+    numbers = values.get("COLS") or values.get("BLOCK") or values["BLOCKS"] * (16 if "nvfp4" in name else 32)
+    each = numbers / (32 * build.warps)
+    converted = 2 * sum(count_instructions(made.text, ("cvt.rn.satfinite.e4m3x2.f32",)).values()) / each
+    kept = "max.NaN.f32" in made.text["ptx"]
+    told[name] = converted, kept, len(re.findall(r"/\\*[0-9a-f]{4}\\*/", made.text["sass"])) / each
+print(json.dumps(told))
+"""
+
+
+def test_chips_with_an_instruction_for_e4m3_use_it_two_numbers_at_a_time(tmp_path):
+    """And instructions stay few: an H200 has time for 25 a number."""
+    pytest.importorskip("triton", reason="needs Triton")
+    told = told_elsewhere(COMPILED, tmp_path)
+    for name, (converted, kept, instructions) in told.items():
+        assert kept or not name.startswith("mx"), "the largest number of a block is to be NaN, which is not interpreted"
+        if name.endswith("_plain"):
+            assert converted == 0, name
+        else:
+            assert 1 <= converted <= 1.5, name  # the scales of blocks in NVFP4 are in e4m3, too
+            assert instructions < (19 if name.endswith("fp4") else 10), name

@@ -16,14 +16,21 @@ def builds() -> dict[str, Build]:
     """Return each kernel with the types and block sizes of a typical call, by name."""
     from . import triton_quantize as kernels
 
-    codes = {"q": "*u8", "scale": "*u8"}
-    rows = types_of("x", "rows cols x_step", "scale") | {"q": "*u8"}
-    made = {"rows_to_fp8": Build(kernels.rows_to_fp8_kernel, rows, {"ROWS": 1, "COLS": 4096})}
-    whole = types_of("x", "n", "scale") | {"q": "*u8"}
-    made["tensor_to_fp8"] = Build(kernels.tensor_to_fp8_kernel, whole, {"BLOCK": 4096}, warps=8)
-    for form, four in (("mxfp8", False), ("mxfp4", True)):
+    made = {}
+    # Chips with an instruction for e4m3 are told apart; that of gfx942 is for another format of 8 bits.
+    for more, converts, chips in (("", True, ("sm90", "sm100")), ("_plain", False, ("sm80", "gfx942"))):
+        codes, sizes = {"q": "*u8", "scale": "*u8"}, {"CONVERTS": converts}
+        rows = types_of("x", "rows cols x_step", "scale") | {"q": "*u8"}
+        blocks = {"ROWS": 1, "COLS": 4096, **sizes}
+        made[f"rows_to_fp8{more}"] = Build(kernels.rows_to_fp8_kernel, rows, blocks, chips=chips)
+        whole = types_of("x", "n", "scale") | {"q": "*u8"}
+        blocks = {"BLOCK": 4096, **sizes}
+        made[f"tensor_to_fp8{more}"] = Build(kernels.tensor_to_fp8_kernel, whole, blocks, warps=8, chips=chips)
         types = types_of("x", "blocks") | codes
-        made[form] = Build(kernels.blocks_to_mx_kernel, types, {"FOUR": four, "BLOCKS": 128})
-    types = types_of("x", "blocks", "tensor_scale") | codes
-    made["nvfp4"] = Build(kernels.blocks_to_nvfp4_kernel, types, {"BLOCKS": 256})
+        blocks = {"FOUR": False, "BLOCKS": 128, **sizes}
+        made[f"mxfp8{more}"] = Build(kernels.blocks_to_mx_kernel, types, blocks, chips=chips)
+        types = types | {"q": "*i32"}
+        made[f"mxfp4{more}"] = Build(kernels.blocks_to_mx_kernel, types, blocks | {"FOUR": True}, chips=chips)
+        types = types_of("x", "blocks", "tensor_scale") | codes | {"q": "*i32"}
+        made[f"nvfp4{more}"] = Build(kernels.blocks_to_nvfp4_kernel, types, {"BLOCKS": 256, **sizes}, chips=chips)
     return made

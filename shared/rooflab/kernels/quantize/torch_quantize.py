@@ -52,13 +52,12 @@ def fp8_of_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     rows, cols = given.shape
     codes = torch.empty(x.shape, dtype=torch.uint8, device=x.device)
     scales = torch.ones(x.shape[:-1], dtype=torch.float32, device=x.device)
-    width = next_power_of_2(cols)
+    width, constants = next_power_of_2(cols), _constants(x)
 
     def run(choice: Any) -> None:
         grid = (-(-rows // choice["ROWS"]),)
-        launch(
-            kernels.rows_to_fp8_kernel, grid, codes, scales, given, rows, cols, given.stride(0), COLS=width, **choice
-        )
+        given_rows = (given, rows, cols, given.stride(0))
+        launch(kernels.rows_to_fp8_kernel, grid, codes, scales, *given_rows, COLS=width, **constants, **choice)
 
     if given.numel():
         run(choose("rows_to_fp8", (width,), row_blocks(width, 32), run, x.device))
@@ -76,7 +75,7 @@ def fp8_of_tensor(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 
     def run(choice: Any) -> None:
         grid = (-(-given.numel() // choice["BLOCK"]),)
-        launch(kernels.tensor_to_fp8_kernel, grid, codes, given, scale, given.numel(), **choice)
+        launch(kernels.tensor_to_fp8_kernel, grid, codes, given, scale, given.numel(), **_constants(x), **choice)
 
     if given.numel():
         run(choose("tensor_to_fp8", (given.numel(),), _sizes("BLOCK", 4096, 2048, 8192, 1024), run, x.device))
@@ -91,7 +90,9 @@ def mx(x: torch.Tensor, four: bool) -> tuple[torch.Tensor, torch.Tensor]:
 
     def run(choice: Any) -> None:
         grid = (-(-scales.numel() // choice["BLOCKS"]),)
-        launch(kernels.blocks_to_mx_kernel, grid, codes, scales, given, scales.numel(), FOUR=four, **choice)
+        written = codes.view(-1).view(torch.int32) if four else codes  # eight codes at a time
+        constants = {"FOUR": four, **_constants(x)}
+        launch(kernels.blocks_to_mx_kernel, grid, written, scales, given, scales.numel(), **constants, **choice)
 
     if given.numel():
         run(choose(form, (scales.numel(),), _sizes("BLOCKS", 128, 64, 256, 32), run, x.device))
@@ -107,7 +108,8 @@ def nvfp4(x: torch.Tensor, tensor_scale: torch.Tensor) -> tuple[torch.Tensor, to
 
     def run(choice: Any) -> None:
         grid = (-(-scales.numel() // choice["BLOCKS"]),)
-        launch(kernels.blocks_to_nvfp4_kernel, grid, codes, scales, given, tensor_scale, scales.numel(), **choice)
+        blocks = (codes.view(-1).view(torch.int32), scales, given, tensor_scale, scales.numel())
+        launch(kernels.blocks_to_nvfp4_kernel, grid, *blocks, **_constants(x), **choice)
 
     if given.numel():
         run(choose("nvfp4", (scales.numel(),), _sizes("BLOCKS", 256, 128, 512, 64), run, x.device))
@@ -125,6 +127,12 @@ def _blocks(name: str, x: Tensor, block: int, packed: int) -> tuple[Tensor, Tens
     return x.contiguous(), codes, torch.empty(*rest, cols // block, dtype=torch.uint8, device=x.device)
 
 
+def _constants(x: Tensor) -> dict[str, Any]:
+    """Whether the chip has an instruction for e4m3, as NVIDIA's have from 8.9 on; the interpreter does as they do."""
+    there = x.device.type == "cpu" or (not torch.version.hip and torch.cuda.get_device_capability(x.device) >= (8, 9))
+    return {"CONVERTS": there}
+
+
 def _one(name: str, what: str, scale: Tensor) -> None:
     if scale.numel() != 1 or scale.dtype != torch.float32:
         found = f"{tuple(scale.shape)} in {scale.dtype}"
@@ -132,7 +140,9 @@ def _one(name: str, what: str, scale: Tensor) -> None:
 
 
 def _sizes(name: str, *sizes: int) -> list[dict[str, Any]]:
-    return [{name: size, "num_warps": warps} for size in sizes for warps in (4, 8, 2)]
+    """The choices for sizes of a program, the most likely one first, and one warp only for smaller ones."""
+    warps = ((size, warps) for size in sizes for warps in (4, 2, 8, 1) if warps > 1 or size < sizes[0])
+    return [{name: size, "num_warps": each} for size, each in warps]
 
 
 @fp8_of_rows.register_fake
