@@ -17,13 +17,14 @@ from ..demands import as_rows, floats, refuse, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_norm
-from .blocks import LONGEST, loop_blocks, next_power_of_2, processors, row_blocks
+from .blocks import LONG, LONGEST, chained, long_blocks, loop_blocks, next_power_of_2, processors, row_blocks
 from .metal_source import on_apple
 
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
 _ONE_PASS = 16_384  # columns, up to which n times fp32's roundoff is below that of fp16
-_SUMS = {"PARTS": 32, "COLS": 32, "num_warps": 4}
+_SUMS = {"COLS": 8, "num_warps": 4}  # 8 partial sums are a sector of 32 bytes
+_PARTS = 512  # partial sums of a column that are loaded at a time
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
@@ -125,32 +126,44 @@ def norm_backward(
     along = gradient if dh is None else as_rows(name, dh, longest=LONGEST)
     rows, cols = given.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    dw, db = (torch.zeros(size, dtype=weight.dtype, device=x.device) for size in (cols, cols if biased else 0))
+    made = torch.empty if given.numel() else torch.zeros  # zeros are a launch
+    dw, db = (made(size, dtype=weight.dtype, device=x.device) for size in (cols, cols if biased else 0))
     if given.numel() and on_apple(x):
         sums = metal_norm.norm_backward(dx, gradient, given, weight, mean, rstd)
         for out, one in zip((dw, db) if biased else (dw,), sums, strict=False):
             out.copy_(one)
         return dx if dh is None else dx.add_(dh), dw, db
-    width = next_power_of_2(cols)
+    width, chain = next_power_of_2(cols), chained(x.device)
+    modes = {"RESIDUAL": dh is not None, "CENTRED": centred, "BIAS": biased, "CHAINED": chain}
 
     def run(choice: Any) -> None:
         need_triton()
         from .triton_norm import add_partial_sums_kernel, norm_backward_kernel
+        from .triton_norm_long import long_norm_backward_kernel
 
-        sizes = {key: value for key, value in choice.items() if key != "PER_SM"}
-        programs = min(processors(x.device) * choice["PER_SM"], -(-rows // choice["ROWS"]))
+        most = max(1, processors(x.device) * choice["PER_SM"] // choice.get("PARTS", 1))
+        programs = min(most, -(-rows // choice.get("ROWS", 1)))
         parts = torch.empty(1 + biased, programs, cols, dtype=torch.float32, device=x.device)
-        launch(
-            norm_backward_kernel, (programs,), dx, parts[0], parts[-1], gradient, along, given, weight,
-            mean if centred else rstd, rstd, rows, cols, gradient.stride(0), along.stride(0), given.stride(0),
-            RESIDUAL=dh is not None, CENTRED=centred, BIAS=biased, COLS=width, **sizes,
+        args = (
+            dx, parts[0], parts[-1], gradient, along, given, weight, mean if centred else rstd, rstd, rows, cols,
+            gradient.stride(0), along.stride(0), given.stride(0),
         )  # fmt: skip
-        for part, out in zip(parts, (dw, db), strict=False):
-            launch(add_partial_sums_kernel, (-(-cols // _SUMS["COLS"]),), out, part, programs, cols, **_SUMS)
+        sizes = {key: value for key, value in choice.items() if key != "PER_SM"}
+        if width > LONG:
+            sizes["BLOCKS"] = width // choice["PARTS"] // choice["BLOCK"]
+            launch(long_norm_backward_kernel, (choice["PARTS"], programs), *args, **modes, AHEAD=chain, **sizes)
+        else:
+            launch(norm_backward_kernel, (programs,), *args, **modes, COLS=width, **sizes)
+        launch(
+            add_partial_sums_kernel, (-(-cols // _SUMS["COLS"]), 1 + biased), dw, db if biased else dw, parts,
+            programs, cols, PARTS=min(_PARTS, next_power_of_2(programs)), CHAINED=chain, **_SUMS,
+            **({"launch_pdl": True} if chain else {}),
+        )  # fmt: skip
 
     if given.numel():
         row_bytes = width * (given.itemsize + gradient.itemsize + (0 if dh is None else along.itemsize))
-        run(choose(name, (width,), loop_blocks(width, row_bytes), run, x.device))
+        blocks = loop_blocks(width, row_bytes) if width <= LONG else long_blocks(width, 1 + biased)
+        run(choose(name, (width,), blocks, run, x.device))
     return dx, dw, db
 
 
