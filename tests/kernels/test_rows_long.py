@@ -87,7 +87,7 @@ def test_partial_sums_are_added_up_in_turns(sums, programs):
         near(found, right, length=programs)
 
 
-@pytest.mark.parametrize(("cols", "sums"), [*itertools.product((16_384, 32_768, 65_536), (1, 2))])
+@pytest.mark.parametrize(("cols", "sums"), [*itertools.product((16_384, 32_768, 65_536), (1, 2, 3))])
 def test_sums_of_long_rows_take_half_of_the_registers(cols, sums):
     found = blocks.long_blocks(cols, sums)
     assert found

@@ -72,7 +72,7 @@ def long_blocks(cols: int, sums: int) -> list[dict[str, Any]]:
 
     Args:
         cols: of a row, a power of two.
-        sums: that it keeps of each column, 1 or 2: they may take half of the registers.
+        sums: that it keeps of each column, 1 or 2, and one more for a residual: they may take half of the registers.
 
     Returns:
         choices whose PARTS programs share the columns, the fewest first; a block has 8 elements for each thread.

@@ -15,7 +15,7 @@ __all__ = ["builds"]
 _COLS = 4096
 _ONCE = {"ROWS": 1, "COLS": _COLS}
 _LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
-_LONG = {"BLOCK": _COLS, "BLOCKS": 4, "PARTS": 1, "AHEAD": False}
+_LONG = {"BLOCK": _COLS, "AHEAD": False}
 _ALONE = {"CHAINED": False}  # what only some chips can do
 _WARPS = {"forward": 4, "backward": 8, "loop": 16}
 
@@ -39,7 +39,9 @@ def builds() -> dict[str, Build]:
         made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind, "ONE_PASS": centred}, _WARPS["forward"])
         types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
         made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind, **_ALONE}, _WARPS["loop"])
-        made[f"{name}_backward_long"] = Build(long.long_norm_backward_kernel, types, {**_LONG, **kind, **_ALONE}, 16)
+        shared = {"PARTS": 1 + centred, "BLOCKS": 4 // (1 + centred)}
+        constants = {**_LONG, **shared, **kind, **_ALONE}
+        made[f"{name}_backward_long"] = Build(long.long_norm_backward_kernel, types, constants, _WARPS["loop"])
     types = {"dw": "*bf16", "db": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}
     made["add_partial_sums"] = Build(norm.add_partial_sums_kernel, types, {"PARTS": 256, "COLS": 8, **_ALONE})
     return made

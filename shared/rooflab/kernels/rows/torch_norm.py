@@ -157,7 +157,7 @@ def norm_backward(
 
     if given.numel():
         row_bytes = width * (given.itemsize + gradient.itemsize + (0 if dh is None else along.itemsize))
-        blocks = loop_blocks(width, row_bytes) if width <= LONG else long_blocks(width, 1 + biased)
+        blocks = loop_blocks(width, row_bytes) if width <= LONG else long_blocks(width, 1 + biased + (dh is not None))
         run(choose(name, (width,), blocks, run, x.device))
     return dx, dw, db
 
