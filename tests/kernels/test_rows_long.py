@@ -39,11 +39,11 @@ def test_gradients_of_long_rows_agree_with_float64(name, dtype):
     agree(mine, reference, [random(5, COLS, dtype=dtype), *parameters], length=COLS)
 
 
-@pytest.mark.parametrize(("name", "parts"), [("rms_norm", 2), ("layer_norm", 4), ("layer_norm", 8)])
+@pytest.mark.parametrize(("name", "parts"), [("rms_norm", 2), ("rms_norm", 8), ("layer_norm", 4)])
 def test_programs_share_the_columns(name, parts, chosen):
     chosen({"PARTS": parts})
     mine, reference, parameters = row_functions(name, COLS)
-    x = random(4, COLS + 3)[:, 3:]
+    x = random(3, COLS + 3)[:, 3:]
     agree(mine, reference, [x, *parameters], length=COLS)
 
 
