@@ -17,7 +17,7 @@ _ONCE = {"ROWS": 1, "COLS": _COLS}
 _LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
 _LONG = {"BLOCK": _COLS, "AHEAD": False}
 _ALONE = {"CHAINED": False}  # what only some chips can do
-_WARPS = {"forward": 4, "backward": 8, "loop": 16}
+_WARPS = {"forward": 8, "backward": 8, "loop": 16}
 
 
 def builds() -> dict[str, Build]:
