@@ -7,6 +7,8 @@ memory's latency), and how many rows a program takes together.
 {'ROWS': 1, 'num_warps': 8}
 >>> loop_blocks(4096, 16_384)[0]
 {'ROWS': 1, 'STAGES': 3, 'PER_SM': 2, 'num_warps': 8}
+>>> long_blocks(32_768, 2)[0]
+{'PARTS': 2, 'BLOCK': 4096, 'PER_SM': 1, 'num_warps': 16}
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ import functools
 import itertools
 from typing import Any
 
-__all__ = ["LONGEST", "loop_blocks", "next_power_of_2", "processors", "row_blocks"]
+from rooflab.counters.interpreter import interpreting
 
+__all__ = ["LONG", "LONGEST", "chained", "long_blocks", "loop_blocks", "next_power_of_2", "processors", "row_blocks"]
+
+LONG = 8192  # elements of a row, from which on a kernel with sums over all rows reads each row twice
 LONGEST = 65_536  # elements of a row: 64 for each of 1,024 threads
 _SHARED_BYTES = 160 * 1024  # of a program, on every chip since the A100
 _WARPS = (1, 2, 4, 8, 16, 32)
@@ -59,6 +64,38 @@ def loop_blocks(cols: int, row_bytes: int, most: int = 32) -> list[dict[str, Any
         for stages, per_sm in itertools.product((3, 1, 2), (2, 1, 3, 4, 8))
         if (stages - 1) * one["ROWS"] * row_bytes <= _SHARED_BYTES
     ]
+
+
+@functools.cache
+def long_blocks(cols: int, sums: int) -> list[dict[str, Any]]:
+    """Return the choices for a kernel that keeps sums over all rows in registers and reads each row twice.
+
+    Args:
+        cols: of a row, a power of two.
+        sums: that it keeps of each column, 1 or 2, and one more for a residual: they may take half of the registers.
+
+    Returns:
+        choices whose PARTS programs share the columns, the fewest first; a block has 8 elements for each thread.
+    """
+    found = []
+    for parts, per_sm, warps in itertools.product((1, 2, 4, 8), (1, 2), (16, 8, 32)):
+        kept = sums * cols // parts // (_THREADS * warps)
+        block = min(8 * _THREADS * warps, cols // parts)
+        if 8 <= kept <= min(128, 1024 // (warps * per_sm)):
+            found.append({"PARTS": parts, "BLOCK": block, "PER_SM": per_sm, "num_warps": warps})
+    return found
+
+
+def chained(device: Any) -> bool:
+    """Whether a kernel can be brought to a torch device while the one whose results it waits for still runs.
+
+    NVIDIA's chips can from Hopper on (programmatic dependent launch).
+    """
+    import torch
+
+    if device.type != "cuda" or torch.version.hip is not None or interpreting():
+        return False
+    return torch.cuda.get_device_capability(device)[0] >= 9
 
 
 def processors(device: Any) -> int:

@@ -1,4 +1,5 @@
-"""How the kernels over rows are compiled for a chip that is not there: rows of 4,096 in bf16, as of a transformer.
+"""How the kernels over rows are compiled for a chip that is not there: rows of 4,096 in bf16, as of a transformer, and
+the backward pass of rows of 16,384.
 
 >>> from rooflab.kernels.targets import target
 >>> target("sm90").warp_size * max(_WARPS.values())
@@ -14,12 +15,15 @@ __all__ = ["builds"]
 _COLS = 4096
 _ONCE = {"ROWS": 1, "COLS": _COLS}
 _LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
-_WARPS = {"forward": 4, "backward": 8, "loop": 16}
+_LONG = {"BLOCK": _COLS, "AHEAD": False}
+_ALONE = {"CHAINED": False}  # what only some chips can do
+_WARPS = {"forward": 8, "backward": 8, "loop": 16}
 
 
 def builds() -> dict[str, Build]:
     """Return each kernel with the types and block sizes of a typical call, by name."""
     from . import triton_norm as norm
+    from . import triton_norm_long as long
     from . import triton_softmax as softmax
 
     types = types_of("y x", "rows cols x_step")
@@ -34,7 +38,10 @@ def builds() -> dict[str, Build]:
         types = types_of("y h x r w b", "rows cols x_step r_step", "mean rstd") | {"eps": "fp32"}
         made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind, "ONE_PASS": centred}, _WARPS["forward"])
         types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
-        made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind}, _WARPS["loop"])
-    types = {"out": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}
-    made["add_partial_sums"] = Build(norm.add_partial_sums_kernel, types, {"PARTS": 32, "COLS": 32})
+        made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind, **_ALONE}, _WARPS["loop"])
+        shared = {"PARTS": 1 + centred, "BLOCKS": 4 // (1 + centred)}
+        constants = {**_LONG, **shared, **kind, **_ALONE}
+        made[f"{name}_backward_long"] = Build(long.long_norm_backward_kernel, types, constants, _WARPS["loop"])
+    types = {"dw": "*bf16", "db": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}
+    made["add_partial_sums"] = Build(norm.add_partial_sums_kernel, types, {"PARTS": 256, "COLS": 8, **_ALONE})
     return made

@@ -17,13 +17,13 @@ from ..demands import as_rows, floats, refuse, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_norm
-from .blocks import LONGEST, loop_blocks, next_power_of_2, processors, row_blocks
+from .blocks import LONG, LONGEST, chained, long_blocks, loop_blocks, next_power_of_2, processors, row_blocks
 from .metal_source import on_apple
 
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
 _ONE_PASS = 16_384  # columns, up to which n times fp32's roundoff is below that of fp16
-_SUMS = {"PARTS": 32, "COLS": 32, "num_warps": 4}
+_PARTS = 512  # programs whose partial sums are loaded at a time, of 8 columns: a sector of 32 bytes
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
@@ -125,33 +125,54 @@ def norm_backward(
     along = gradient if dh is None else as_rows(name, dh, longest=LONGEST)
     rows, cols = given.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    dw, db = (torch.zeros(size, dtype=weight.dtype, device=x.device) for size in (cols, cols if biased else 0))
+    made = torch.empty if given.numel() else torch.zeros  # zeros are a launch
+    dw, db = (made(size, dtype=weight.dtype, device=x.device) for size in (cols, cols if biased else 0))
     if given.numel() and on_apple(x):
         sums = metal_norm.norm_backward(dx, gradient, given, weight, mean, rstd)
         for out, one in zip((dw, db) if biased else (dw,), sums, strict=False):
             out.copy_(one)
         return dx if dh is None else dx.add_(dh), dw, db
     width = next_power_of_2(cols)
+    modes = {"RESIDUAL": dh is not None, "CENTRED": centred, "BIAS": biased, "CHAINED": chained(x.device)}
 
     def run(choice: Any) -> None:
         need_triton()
-        from .triton_norm import add_partial_sums_kernel, norm_backward_kernel
+        from .triton_norm import norm_backward_kernel
+        from .triton_norm_long import long_norm_backward_kernel
 
-        sizes = {key: value for key, value in choice.items() if key != "PER_SM"}
-        programs = min(processors(x.device) * choice["PER_SM"], -(-rows // choice["ROWS"]))
+        sizes = dict(choice)
+        most = processors(x.device) * sizes.pop("PER_SM") // sizes.get("PARTS", 1)
+        programs = min(max(1, most), -(-rows // sizes.get("ROWS", 1)))
         parts = torch.empty(1 + biased, programs, cols, dtype=torch.float32, device=x.device)
-        launch(
-            norm_backward_kernel, (programs,), dx, parts[0], parts[-1], gradient, along, given, weight,
-            mean if centred else rstd, rstd, rows, cols, gradient.stride(0), along.stride(0), given.stride(0),
-            RESIDUAL=dh is not None, CENTRED=centred, BIAS=biased, COLS=width, **sizes,
+        args = (
+            dx, parts[0], parts[-1], gradient, along, given, weight, mean if centred else rstd, rstd, rows, cols,
+            gradient.stride(0), along.stride(0), given.stride(0),
         )  # fmt: skip
-        for part, out in zip(parts, (dw, db), strict=False):
-            launch(add_partial_sums_kernel, (-(-cols // _SUMS["COLS"]),), out, part, programs, cols, **_SUMS)
+        if width <= LONG:
+            launch(norm_backward_kernel, (programs,), *args, **modes, COLS=width, **sizes)
+        else:
+            sizes |= {"BLOCKS": width // sizes["PARTS"] // sizes["BLOCK"], "AHEAD": modes["CHAINED"]}
+            launch(long_norm_backward_kernel, (sizes["PARTS"], programs), *args, **modes, **sizes)
+        _add_up(parts, dw, db, chain=modes["CHAINED"])
 
     if given.numel():
         row_bytes = width * (given.itemsize + gradient.itemsize + (0 if dh is None else along.itemsize))
-        run(choose(name, (width,), loop_blocks(width, row_bytes), run, x.device))
+        blocks = loop_blocks(width, row_bytes) if width <= LONG else long_blocks(width, 1 + biased + (dh is not None))
+        run(choose(name, (width,), blocks, run, x.device))
     return dx, dw, db
+
+
+def _add_up(parts: Tensor, dw: Tensor, db: Tensor, *, chain: bool) -> None:
+    """Add up the programs' sums; `chain`: have the launch begin while the one before still runs."""
+    from .triton_norm import add_partial_sums_kernel
+
+    sums, programs, cols = parts.shape
+    together = min(_PARTS, next_power_of_2(programs))
+    columns = min(1024, 8 * _PARTS // together)
+    launch(
+        add_partial_sums_kernel, (-(-cols // columns), sums), dw, db if sums > 1 else dw, parts, programs, cols,
+        PARTS=together, COLS=columns, CHAINED=chain, **({"launch_pdl": True} if chain else {}),
+    )  # fmt: skip
 
 
 def _checked(

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 __all__ = ["add_partial_sums_kernel", "norm_backward_kernel", "norm_kernel"]
 
@@ -48,6 +49,9 @@ def norm_kernel(
     c = tl.arange(0, COLS)[None, :]
     inside = (i < rows) & (c < cols)
     v = tl.load(x + i * x_step + c, mask=inside, other=0.0).to(tl.float32)
+    # Loads keep their order: after the reduction each program would wait once more, for the parameters.
+    weight = tl.load(w + c, mask=c < cols, other=0.0)
+    bias = tl.load(b + c, mask=c < cols, other=0.0) if BIAS else weight
     if RESIDUAL:
         v += tl.load(r + i * r_step + c, mask=inside, other=0.0).to(tl.float32)
         tl.store(h + i * cols + c, v, mask=inside)
@@ -68,9 +72,9 @@ def norm_kernel(
         tl.store(mean + i, m, mask=i < rows)
     s = tl.rsqrt(variance + eps)
     tl.store(rstd + i, s, mask=i < rows)
-    v *= s * tl.load(w + c, mask=c < cols, other=0.0).to(tl.float32)
+    v *= s * weight.to(tl.float32)
     if BIAS:
-        v += tl.load(b + c, mask=c < cols, other=0.0).to(tl.float32)
+        v += bias.to(tl.float32)
     tl.store(y + i * cols + c, v, mask=inside)
 
 
@@ -78,9 +82,11 @@ def norm_kernel(
 def norm_backward_kernel(
     dx, dw_parts, db_parts, dy, dh, x, w, mean, rstd, rows, cols, dy_step, dh_step, x_step,
     RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     """The gradient with regard to x, and each program's part of those with regard to w and b."""
+    if CHAINED:  # the kernel that adds up the parts may be brought to the chip: it waits there for their end
+        gdc_launch_dependents()
     c = tl.arange(0, COLS)
     known = c < cols
     weight = tl.load(w + c, mask=known, other=0.0).to(tl.float32)[None, :]
@@ -93,16 +99,17 @@ def norm_backward_kernel(
         g = tl.load(dy + r * dy_step + c[None, :], mask=inside, other=0.0).to(tl.float32)
         s = tl.load(rstd + r, mask=r < rows, other=0.0)
         if CENTRED:
-            n = tl.where(inside, n - tl.load(mean + r, mask=r < rows, other=0.0), 0.0)
+            n -= tl.load(mean + r, mask=r < rows, other=0.0)
         n *= s
         dw += tl.sum(g * n, 0)
         if BIAS:
             db += tl.sum(g, 0)
-        g *= weight
-        d = g - n * (tl.sum(n * g, 1, keep_dims=True) / cols)
+        g *= weight  # 0 outside of the row, where n may be anything
         if CENTRED:
-            d -= tl.sum(g, 1, keep_dims=True) / cols
-        d *= s
+            along, total = tl.reduce((n * g, g), 1, add_pairs, keep_dims=True)
+            d = g * s - (n * (along * s / cols) + total * s / cols)
+        else:
+            d = g * s - n * (tl.sum(n * g, 1, keep_dims=True) * s / cols)
         if RESIDUAL:  # what comes along the residual stream
             d += tl.load(dh + r * dh_step + c[None, :], mask=inside, other=0.0).to(tl.float32)
         tl.store(dx + r * cols + c[None, :], d, mask=inside)
@@ -113,11 +120,23 @@ def norm_backward_kernel(
 
 
 @triton.jit
-def add_partial_sums_kernel(out, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr):
-    """Add up [programs, cols] over the programs, always in the same order."""
+def add_partial_sums_kernel(
+    dw, db, parts, programs, cols, PARTS: tl.constexpr, COLS: tl.constexpr, CHAINED: tl.constexpr
+):  # fmt: skip
+    """Add up [1 or 2, programs, cols] over the programs, always in the same order, into dw and db.
+
+    One of few programs takes as long as its loads follow each other: with PARTS programs at a time there are few turns.
+    """
     c = tl.program_id(0) * COLS + tl.arange(0, COLS)[None, :]
+    parts += tl.program_id(1).to(tl.int64) * programs * cols
     total = tl.zeros([PARTS, COLS], tl.float32)
+    if CHAINED:  # launched while the programs before still run: here the wait for them
+        gdc_wait()
     for first in range(0, programs, PARTS):
         p = first + tl.arange(0, PARTS)[:, None]
         total += tl.load(parts + p.to(tl.int64) * cols + c, mask=(p < programs) & (c < cols), other=0.0)
-    tl.store(out + c, tl.sum(total, 0, keep_dims=True), mask=c < cols)
+    found = tl.sum(total, 0, keep_dims=True)
+    if tl.program_id(1) == 0:
+        tl.store(dw + c, found, mask=c < cols)
+    else:
+        tl.store(db + c, found, mask=c < cols)
