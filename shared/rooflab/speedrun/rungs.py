@@ -83,6 +83,9 @@ RUNGS: tuple[Rung, ...] = (
          "less", source="Rooflab's kernels", needs="kernels"),
     Rung("squared-relu", {"activation": "squared relu"}, "Cheaper than GELU, and better for a language model.",
          "less", loss="less", source="So et al. 2021"),
+    Rung("mlp-kernel", {"mlp": "kernel"},
+         "The square is taken where its product ends, and its gradient where that of the next one does.",
+         "less", "less", source="Rooflab's kernels", needs="kernels"),
     Rung("zero-init", {"zero_init": True, "tied": False},
          "Every block starts as the identity and the head, untied from the token table, at equal odds.",
          "more", "more", "less", source="Zhang et al. 2019; Yang et al. 2022; Jordan et al. 2024"),
@@ -103,7 +106,7 @@ RUNGS: tuple[Rung, ...] = (
          "less", loss="same", source="Dao et al. 2023; Jordan et al. 2024"),
     Rung("window", {"attention": "window"}, "Attention looks back a quarter of T at first, and all of it at the end.",
          "less", loss="same", source="Beltagy et al. 2020; Jordan et al. 2024"),
-    Rung("fp8", {"precision": "fp8"}, "Products at twice the rate of bf16, with a scale for each tensor.",
+    Rung("fp8", {"precision": "fp8"}, "Forward products at twice the rate of bf16, with scales from bounds that weights tell.",
          "less", loss="more", source="Micikevicius et al. 2022", needs="fp8"),
 )  # fmt: skip
 
