@@ -70,7 +70,8 @@ def _squared_relu() -> dict[str, Build]:
         types = dict(zip(("dh", "dy", "v") if back else ("a", "x", "w"), found.values(), strict=True)) | numbers
         kernel, more = squared_relu_kernel, {"MOST": 448.0} | dict.fromkeys(_CODED)
         if back:
-            kernel, more, types["a"] = squared_relu_gradient_kernel, {}, found["c"]
+            kernel, more = squared_relu_gradient_kernel, {"AHEAD": chips != _PLAIN}
+            types |= {"a": found["c"], "a_start": "*bf16", "a_step": "i32"}
         made[f"squared_relu{name}"] = _built(kernel, types, tiling, flags | more, chips)
     for name, place in (("", 0), ("_large", 1)):
         tiling = TILINGS["8 squares"][place][0]

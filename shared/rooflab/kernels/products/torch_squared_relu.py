@@ -102,9 +102,10 @@ def gradient(dy: torch.Tensor, v: torch.Tensor, a: torch.Tensor) -> torch.Tensor
         part = tile[0], tile[1] // choice["PARTS"]
         blocks = (part, (tile[0], tile[2]), (tile[2], tile[1]), part)
         matrices = [described(one, block) for one, block in zip((dh, dy, v, a), blocks, strict=True)]
-        constants = {"PRECISION": "ieee", **launch_options(dict(choice))}
-        launch(squared_relu_gradient_kernel, _grid(dh, choice), *matrices, m, n, k, **constants)
+        constants = {"PRECISION": "ieee", "AHEAD": ahead, **launch_options(dict(choice))}
+        launch(squared_relu_gradient_kernel, _grid(dh, choice), *matrices, a, a.stride(0), m, n, k, **constants)
 
+    ahead = dh.is_cuda and torch.version.hip is None
     candidates = _candidates(dh, f"{dy.itemsize * 8} gradient")
     run(choose(f"squared_relu_gradient_{dy.itemsize * 8}", (m, n, k), candidates, run, dh.device))
     return dh.contiguous()

@@ -16,7 +16,8 @@ write: five more trips. The root is even the more exact one: a relative error is
 
 FLOPs: 2 M N K each. The epilogue of a tile is long where K is short, and the gradient's waits for a block of a: so
 tiles of half the size, two programs on a multiprocessor, one of which multiplies while the other stores, are worth
-trying beside the largest ones. (See `triton_matmul` for the rest.)
+trying beside the largest ones. The block of a is asked for before the products, so that it waits in the cache when they
+end. (See `triton_matmul` for the rest.)
 
 In fp8 the operands have a scale each, and a is written twice: as it is, and as codes for the next product.
 """
@@ -82,16 +83,28 @@ def store_gradient(dh, a, m, n, da, PARTS: tl.constexpr):
 
 
 @triton.jit
+def ask_for(block, step, rows, cols, TILE_M: tl.constexpr, TILE_N: tl.constexpr):
+    """Have a block of a matrix brought into the second-level cache, a line of 128 bytes for each lane (PTX)."""
+    LINE: tl.constexpr = 128 * 8 // block.dtype.element_ty.primitive_bitwidth
+    i = tl.minimum(tl.arange(0, TILE_M), rows - 1)[:, None]
+    j = tl.minimum(tl.arange(0, TILE_N // LINE) * LINE, cols - 1)[None, :]
+    at = block + i.to(tl.int64) * step + j
+    tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [at], tl.int32, False, 1)
+
+
+@triton.jit
 def squared_relu_gradient_kernel(
-    dh, dy, v, a, M, N, K,
+    dh, dy, v, a, a_start, a_step, M, N, K,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
-    PRECISION: tl.constexpr, STAGES: tl.constexpr,
+    PRECISION: tl.constexpr, AHEAD: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """dh = 2 sqrt(a) (dy V); all four are descriptors."""
+    """dh = 2 sqrt(a) (dy V); the first four are descriptors. With AHEAD a block of a is asked for before the loop."""
     rows, cols = tl.cdiv(M, TILE_M), tl.cdiv(N, TILE_N)
     for tile in tl.range(tl.program_id(0), rows * cols, tl.num_programs(0), flatten=True):
         row, col = place_of(tile, rows, cols, GROUP)
         m, n = row * TILE_M, col * TILE_N
+        if AHEAD:
+            ask_for(a_start + m.to(tl.int64) * a_step + n, a_step, M - m, N - n, TILE_M, TILE_N)
         da = tl.zeros((TILE_M, TILE_N), tl.float32)
         for k in tl.range(0, K, TILE_K, num_stages=STAGES):
             da = tl.dot(dy.load([m, k]), v.load([k, n]), da, input_precision=PRECISION)
