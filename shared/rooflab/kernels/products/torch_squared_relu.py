@@ -24,7 +24,7 @@ from .tiles import INTERPRETED, count_tiles, launch_options, tilings
 from .torch_operands import as_stored, described, padded_empty, processors
 from .triton_squared_relu import squared_relu_gradient_kernel, squared_relu_kernel
 
-__all__ = ["gradient", "product", "product_in_codes", "squared_relu_mlp"]
+__all__ = ["gradient", "mlp", "product", "product_in_codes", "squared_relu_mlp"]
 
 _NAME = "squared_relu_mlp"
 _FP8 = torch.float8_e4m3fn
@@ -37,21 +37,33 @@ def squared_relu_mlp(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> t
         shapes = ", ".join(str(list(each.shape)) for each in (x, up, down))
         refuse(_NAME, f"expected x [..., K], up [N, K] and down [d, N]; found {shapes}.")
     rows = x.reshape(x.shape[:-1].numel(), x.shape[-1])
-    return _Mlp.apply(rows, up, down).reshape(*x.shape[:-1], down.shape[0])
+    return mlp(rows, up, down)[0].reshape(*x.shape[:-1], down.shape[0])
 
 
-class _Mlp(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
-        a = product(x, up)
-        ctx.save_for_backward(x, up, down, a)
-        return a @ down.t()
+@torch.library.custom_op("rooflab::squared_relu_mlp", mutates_args=())
+def mlp(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return y = relu(x up^T)^2 down^T of a matrix x, and its activation, which has no gradient."""
+    a = product(x, up)
+    return a @ down.t(), a
 
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        (dy,), (x, up, down, a) = grads, ctx.saved_tensors
-        dh = gradient(dy, down, a)
-        return dh @ up, dh.t() @ x, dy.t() @ a
+
+@mlp.register_fake
+def _(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.new_empty(x.shape[0], down.shape[0]), x.new_empty(x.shape[0], up.shape[0])
+
+
+def _save(ctx: Any, inputs: tuple[torch.Tensor, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
+    ctx.save_for_backward(*inputs, output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _backward(ctx: Any, dy: torch.Tensor, _: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x, up, down, a = ctx.saved_tensors
+    dh = gradient(dy, down, a)
+    return dh @ up, dh.t() @ x, dy.t() @ a
+
+
+mlp.register_autograd(_backward, setup_context=_save)
 
 
 @torch.library.custom_op("rooflab::squared_relu_product", mutates_args=())
