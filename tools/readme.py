@@ -15,7 +15,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ sys.path.insert(0, str(ROOT / "shared"))
 from rooflab.book import Book, Lab, Unit, open_book  # noqa: E402
 
 # In the order of the hardware table: what a record's versions call it.
+# Records of commands: the first word of their names, and what they are together.
+_COMMANDS = {"kernels": "kernels", "ladder": "ladders"}
+_NOTES = "docs/kernels.md"
 _VERSIONS = ("torch", "triton", "jax", "cuda", "python")
 
 
@@ -97,12 +100,24 @@ def hardware(records: Sequence[Mapping[str, Any]]) -> str:
         latest = max(found, key=lambda record: record["date"])
         versions = ", ".join(f"{key} {latest['versions'][key]}" for key in _VERSIONS if latest["versions"].get(key))
         found.sort(key=lambda record: record["unit"])
-        names = dict.fromkeys(record["unit"].rpartition("/")[2] for record in found)
+        names = _together(dict.fromkeys(record["unit"].rpartition("/")[2] for record in found))
         commits = dict.fromkeys(record["commit"][:10] for record in found)
         kind = latest["device"]["kind"]
         rows.append((name, kind, ", ".join(names), latest["date"][:10], versions, ", ".join(commits)))
     head = ("device", "kind", "ran", "last on", "versions", "commit")
     return table(head, rows, empty="Nothing is recorded yet: `make record` does it.")
+
+
+def _together(names: Iterable[str]) -> list[str]:
+    """What ran, where the records of one command are told by their number: they have the same first word."""
+    found, counts = [], dict.fromkeys(_COMMANDS, 0)
+    for name in names:
+        first = name.partition("_")[0]
+        if first in counts:
+            counts[first] += 1
+        else:
+            found.append(name)
+    return found + [f"[{count} {_COMMANDS[first]}]({_NOTES})" for first, count in counts.items() if count]
 
 
 def read_records(root: Path) -> list[Mapping[str, Any]]:

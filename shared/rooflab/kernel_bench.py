@@ -1,6 +1,7 @@
 """The command `rooflab bench kernels`: every kernel beside its ceiling and its rivals, in one run.
 
 >>> import argparse
+import re
 >>> parser = argparse.ArgumentParser(); add_bench_options(parser)
 >>> parser.parse_args(["kernels", "softmax"]).kernel
 ['softmax']
@@ -9,6 +10,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,7 +138,13 @@ def _recorded(device: str, wanted: Sequence[str]) -> dict[str, Any]:
             found |= record["values"]
     if not found:
         raise ValueError(f"There is no record of these kernels on {device!r}.")
-    return found
+    return dict(sorted(found.items(), key=lambda pair: _order(pair[0])))
+
+
+def _order(name: str) -> tuple[str, list[int], str]:
+    """By kernel, then by the numbers of the size."""
+    kernel, _, size = name.partition(" ")
+    return kernel, [int(number) for number in re.findall(r"\d+", size)], size
 
 
 def _show(found: Found, output: Path) -> None:

@@ -64,6 +64,21 @@ def test_a_rival_that_cannot_run_is_left_out_and_ours_is_an_error():
         run_case(case_of(failing), rounds=1, budget_s=0.01, clock=host, sets=2)
 
 
+def test_what_waits_for_the_device_is_timed_apart():
+    clocks = []
+
+    def clock(*_):
+        clocks.append(HostClock())
+        return clocks[-1]
+
+    candidates = {"copy": torch.clone, "rooflab": lambda x: 2 * x, "library": lambda x: 2 * x}
+    case = dataclasses.replace(case_of(None), candidates=candidates, waiting=("library", "not installed"))
+    found = run_case(case, rounds=2, budget_s=0.01, clock=clock, waiting_clock=clock, sets=2)
+    assert set(found.seconds) == set(candidates)
+    assert len(clocks) == 4
+    run_case(dataclasses.replace(case, waiting=()), rounds=2, budget_s=0.01, clock=clock, waiting_clock=failing, sets=2)
+
+
 @pytest.mark.parametrize("sets", [1, 2, 3, 8, 20, 21, 50])
 def test_a_graph_rotates_through_all_inputs_evenly(sets, monkeypatch):
     monkeypatch.setattr("rooflab.clocks._torch_with_gpu", lambda what: None)
@@ -155,3 +170,31 @@ def test_without_a_gpu_the_command_says_what_to_do_instead(capsys, monkeypatch):
     monkeypatch.setattr("rooflab.device.find_device", lambda: SimpleNamespace(kind="cpu"))
     assert main(["bench", "kernels", "softmax"]) == 1
     assert "an interpreted kernel has no speed: see `rooflab compile`" in capsys.readouterr().err
+
+
+def test_every_candidate_is_called_by_one_of_the_processes_that_compile(monkeypatch):
+    from rooflab.kernels import precompile
+
+    called = []
+
+    def candidate(name):
+        def run(x):
+            called.append(name)
+            if "failing" in name:
+                raise RuntimeError("out of resource")
+
+        return run
+
+    cases = [
+        dataclasses.replace(case_of(None), kernel=kernel, candidates={
+            each: candidate(f"{kernel} {each}") for each in ("copy", "failing", "rooflab")
+        })
+        for kernel in ("a", "b", "c")
+    ]  # fmt: skip
+    monkeypatch.setattr("rooflab.kernels.catalogue.every_case", lambda kernels: iter(cases))
+    for part in range(2):
+        precompile._compile((["a", "b", "c"], None, part, 2))
+    assert sorted(called) == sorted(f"{kernel} {each}" for kernel in "abc" for each in ("copy", "failing", "rooflab"))
+    called.clear()
+    precompile._compile((["a"], "another size", 0, 1))
+    assert not called

@@ -91,3 +91,12 @@ def test_a_spill_is_seen(tmp_path):
         "print(compile_for(build, 'sm90').spill_bytes)"
     )
     assert told_elsewhere(code, tmp_path) > 0
+
+
+def test_registers_are_given_out_eight_at_a_time():
+    from rooflab.kernels.compiled import Compiled
+
+    def resident(registers):
+        return Compiled("k", "sm90", registers, 0, 0, 4, {}, {}).resident()
+
+    assert [resident(each) for each in (96, 97, 102, 104, 105, 128, 129)] == [5, 4, 4, 4, 4, 4, 3]

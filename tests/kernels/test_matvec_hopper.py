@@ -94,15 +94,18 @@ def product(monkeypatch, rows, n, k, group, choice, *, zeros=False, dtype="bf16"
     steps, parts = splits(n, k, {**choice, "KB": step_of(choice, group)}, many)
     warps, _ = choice.pop("num_warps"), choice.pop("PER_SM")
     y = np.full((parts, rows, n), np.nan, held if parts == 1 else np.float32)
-    flat = [each.contiguous().view(torch.int16).numpy().ravel().view(held) for each in (x, w[1])]
-    zero = threads.Pointer(w[2].numpy().ravel()) if zeros else None
+    # By groups, or by rows: as they lie in memory, with one step of one.
+    scales, *points = (each if each.stride(1) == 1 else each.t() for each in w[1:])
+    flat = [each.contiguous().view(torch.int16).numpy().ravel().view(held) for each in (x, scales)]
+    zero = threads.Pointer(points[0].numpy().ravel()) if zeros else None
+    assert 1 in w[1].stride()
     place = threads.Pointer(y.reshape(-1))
     for at in np.ndindex(-(-n // choice["R"]), parts):
         with np.errstate(all="ignore"):
             Machine(at, warps).run(
                 "matvec_hopper_kernel", hopper, place, threads.Pointer(flat[0]),
                 threads.Pointer(w[0].numpy().ravel().view(np.int32)), threads.Pointer(flat[1]), zero,
-                n, k, k // 8, k, k // group, rows, steps, GROUP=group, ZERO=zeros, **choice,
+                n, k, k // 8, k, *w[1].stride(), rows, steps, GROUP=group, ZERO=zeros, **choice,
             )  # fmt: skip
     return y.astype(np.float64).sum(0), right
 

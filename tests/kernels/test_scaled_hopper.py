@@ -81,4 +81,4 @@ def test_sums_are_added_while_products_run(tmp_path):
     for start in [place for place, each in enumerate(order) if each == "QGMMA"][::8]:
         assert order[start : start + 9] == ["QGMMA"] * 8 + ["DEPBAR.LE gsb0, 0x1"]
         meanwhile = order[start + 9 :].index("DEPBAR.LE gsb0, 0x0")
-        assert meanwhile >= 56  # of 64 additions of a block in one thread: some may be put behind the wait
+        assert meanwhile >= 64  # the additions of a block in one thread

@@ -3,13 +3,14 @@
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rooflab import cli
 from rooflab.device import Device, find_device
 from rooflab.roofline import Ceilings
-from rooflab.speedrun import commands, forecast, ladder
+from rooflab.speedrun import commands, forecast, ladder, warming
 from rooflab.speedrun.config import from_dict, preset
 from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.model import GPT
@@ -176,6 +177,36 @@ def test_the_ladder_counts_what_a_processor_cannot_show(capsys, tmp_path):
     assert rungs["fused-attention"]["bytes"] < rungs["baseline"]["bytes"]
     assert {"predicted_s", "step_s", "mfu", "bits_per_byte", "flops", "launches"} <= set(rungs["baseline"])
     assert from_dict(rungs["baseline"]["config"]).length == 64
+
+
+def test_an_accelerators_ladder_compiles_its_runs_together_first(monkeypatch, tmp_path, capsys):
+    """What is compiled beforehand is what is measured then; each rung's result is on disk before the next begins."""
+    compiled, measured, kept = [], [], []
+    card = SimpleNamespace(is_accelerator=True, memory_bytes=150e9, jax=None, slug="card")
+    place = SimpleNamespace(device=card, data=toys.corpus(), ceilings=CEILINGS, ranks=Ranks())
+    monkeypatch.setattr(commands, "here", lambda *_, **__: place)
+    monkeypatch.setattr("rooflab.speedrun.rungs.missing", lambda rung, device: "no" if rung.name == "graph" else "")
+    monkeypatch.setattr("rooflab.records.save_record", lambda unit, values, **_: kept.append(list(values["rungs"])))
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    monkeypatch.setattr(warming, "compile_ahead", lambda configs, data, workers: compiled.append((configs, workers)))
+    monkeypatch.setattr(
+        ladder, "measured_rung", lambda config, *_: measured.append(config) or {"error": "it is a test"}
+    )
+    run("ladder", "--only", "baseline,compile,fused-loss,graph", "--preset", "tiny", "--json", capsys=capsys)
+    ((configs, workers),) = compiled
+    assert [config.rungs[-1] for config in configs] == ["compile", "fused-loss"]
+    assert configs == [config.change(vocabulary=toys.corpus().vocabulary) for config in measured[1:]]
+    assert workers == 4
+    assert kept == [["baseline"], ["baseline", "compile"], ["baseline", "compile", "fused-loss"],
+                    ["baseline", "compile", "fused-loss", "graph"]]  # fmt: skip
+
+
+def test_a_run_is_warmed_up_in_a_process_of_its_own():
+    config = toys.config().to_dict()
+    assert warming._compile((config, "stdlib")) == ""
+    assert "expected a corpus of stdlib" in warming._compile((config, "no such text"))
+    assert warming.at_a_time(1e9, memory_bytes=8e9, cores=2) == 1
+    assert warming.at_a_time(40e9, memory_bytes=150e9, cores=64) == 1
 
 
 def test_a_rung_that_fails_does_not_stop_the_ladder(capsys):

@@ -42,7 +42,8 @@ def losses(train, config, **more):
     {},
     {"compile": "model", "attention": "fused", "padded_vocabulary": True, "schedule": "trapezoid", "clip": 0.1,
      "loader": "ahead"},
-    {"compile": "model", "optimizer": "muon", "batch_factor": 2, "lr_factor": 2.0, "clip": 0.0},
+    {"compile": "model", "optimizer": "muon", "batch_factor": 2, "lr_factor": 2.0, "clip": 0.0,
+     "table_factor": 3.0},
 ], ids=["baseline", "compiled", "muon"])  # fmt: skip
 def test_losses_are_torchs(changes):
     config = toys.config(steps=6, log_every=1, eval_every=3, **changes)

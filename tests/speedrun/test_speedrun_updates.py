@@ -63,6 +63,24 @@ def test_making_the_optimizers_changes_nothing(optimizer):
     assert len(updates.states()) > 3
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_tables_have_a_rate_of_their_own(optimizer):
+    """A first step of AdamW is as long as its rate, whatever the gradient."""
+    chosen = config(optimizer=optimizer, table_factor=5.0, weight_decay=0.0, lr=1e-3, tied=False)
+    gpt = GPT(chosen)
+    buffers = lay_out(gpt)
+    updates = Updates(buffers, chosen, Ranks())
+    before = {name: param.detach().clone() for name, param in gpt.named_parameters()}
+    buffers.grads.fill_(1.0)
+    updates.set(1.0)
+    updates.step()
+    moved = {name: float((before[name] - param.detach()).max()) for name, param in gpt.named_parameters()}
+    assert moved["table"] == moved["untied"] == pytest.approx(5e-3, rel=1e-3)
+    assert moved["norm.gain"] == pytest.approx(1e-3, rel=1e-3)
+    if optimizer == "adamw":
+        assert moved["blocks.0.up.weight"] == pytest.approx(1e-3, rel=1e-3)
+
+
 def test_adamw_is_that_of_torch():
     torch.manual_seed(0)
     gpt = GPT(config())

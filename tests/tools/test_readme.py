@@ -43,6 +43,13 @@ def test_the_hardware_table_has_a_row_for_each_device_with_its_latest_run():
     ]
 
 
+def test_records_of_kernels_are_told_by_their_number():
+    names = ("u1_step_cost", "kernels_softmax", "kernels_matmul", "ladder_softmax")
+    row = readme.hardware([a_record("NVIDIA H200", name, "2026-11-28") for name in names]).splitlines()[2]
+    cell = row.split("|")[3].strip()
+    assert cell == "u1_step_cost, [2 kernels](docs/kernels.md), [1 ladders](docs/kernels.md)"
+
+
 def test_without_records_a_sentence_stands_there():
     assert "make record" in readme.hardware([])
 

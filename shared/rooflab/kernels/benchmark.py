@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rooflab.clocks import Clock, GraphClock, HostClock
+from rooflab.clocks import Clock, EventClock, GraphClock, HostClock
 from rooflab.measurement import measure_all
 from rooflab.tolerances import tolerance
 
@@ -61,6 +61,8 @@ class Case:
         leads: whether ours should be as fast as the best rival, too.
         most_bytes: that ours should take beside its inputs at any moment; None where nobody asks.
         jax: makes loops of JAX's candidates, by name.
+        waiting: candidates that wait for the device within a call, so that no graph can be made of them: they are timed
+            by events.
     """
 
     kernel: str
@@ -74,6 +76,7 @@ class Case:
     leads: bool = False
     most_bytes: float | None = None
     jax: Mapping[str, Callable[[], JaxLoop]] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ def run_case(
     rounds: int = 3,
     budget_s: float = 0.1,
     clock: Callable[[int, float], Clock] = graph_clock,
+    waiting_clock: Callable[[], Clock] = EventClock,
     sets: int = 0,
 ) -> Timed:
     """Time all candidates of a case in turn.
@@ -110,6 +114,7 @@ def run_case(
         rounds: how many times all of them are measured.
         budget_s: sampling time of each candidate in a round.
         clock: makes the clock for torch's candidates, from the number of sets and the seconds of a call, about.
+        waiting_clock: makes the one for those that wait.
         sets: of inputs in rotation (default: as many as no cache holds).
 
     Raises:
@@ -124,10 +129,12 @@ def run_case(
     rough = _rough_seconds(lambda: case.candidates[OURS](*first))
     found: dict[str, list[float]] = {}
     loops = {name: _Loop(made()) for name, made in case.jax.items()}
+    apart = {name: calls.pop(name) for name in case.waiting if name in calls}
+    options: dict[str, Any] = {"inputs": inputs, "budget_s": budget_s, "settle": 0.01, "min_samples": 5}
     for _ in range(rounds):
-        measured = measure_all(
-            calls, clock=clock(sets, rough), inputs=inputs, budget_s=budget_s, settle=0.01, min_samples=5
-        )
+        measured = measure_all(calls, clock=clock(sets, rough), **options)
+        if apart:
+            measured |= measure_all(apart, clock=waiting_clock(), **options)
         for name, one in measured.items():
             found.setdefault(name, []).append(one.median_s)
         for name, loop in loops.items():

@@ -80,7 +80,8 @@ class Compiled:
         chip = target(self.target)
         threads = self.warps * chip.warp_size
         if chip.vendor == "nvidia":
-            by_registers = 65536 // max(1, self.registers * threads)
+            # They are given out eight at a time (CUDA C++ Programming Guide 13.0, compute capabilities).
+            by_registers = 65536 // (-(-max(1, self.registers) // 8) * 8 * threads)
         else:  # four SIMDs, each of which holds up to 8 wavefronts
             by_registers = 4 * min(8, chip.registers // max(1, self.registers)) // self.warps
         by_shared = (chip.shared_bytes + 1024) // (self.shared_bytes + 1024)

@@ -56,6 +56,7 @@ class Config:
         wide_heads: half as many heads, twice as wide.
         position, norm, qk_norm, activation, zero_init, tied, value_skip, softcap: the architecture (softcap 0: none).
         optimizer, lr, matrix_lr: AdamW's rate; Muon's, for the matrices of the blocks.
+        table_factor: by which the rate is multiplied for the token table and an untied head.
         schedule, warmup, cooldown: shape of the learning rate; shares of the run that it rises and falls.
         batch, batch_factor, accumulation: sequences a rank computes at once are batch x batch_factor; so many times
             `accumulation` make a step. `lr_factor` multiplies both rates, as a larger batch may ask.
@@ -94,6 +95,7 @@ class Config:
     optimizer: str = "adamw"
     lr: float = 6e-4
     matrix_lr: float = 0.02
+    table_factor: float = 1.0
     beta1: float = 0.9
     beta2: float = 0.95
     momentum: float = 0.95

@@ -22,8 +22,8 @@ from ..roofline import Ceilings, sequence_regime, sequence_time_s
 from ..units import bytes_of, format_si
 from .config import Config
 
-__all__ = ["Forecast", "advice", "flops_per_token", "forecast", "hardware_flops_per_token", "shape_of", "step_parts",
-           "utilization"]  # fmt: skip
+__all__ = ["Forecast", "advice", "flops_per_token", "forecast", "hardware_flops_per_token", "memory_bytes", "shape_of",
+           "step_parts", "utilization"]  # fmt: skip
 
 _PRODUCTS = ("qkv", "projection", "mlp up", "mlp down", "head")
 

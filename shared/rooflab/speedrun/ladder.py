@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from .config import Config, ConfigError
 
 if TYPE_CHECKING:
     from .commands import Here
+    from .rungs import Selection
 
 __all__ = ["add_ladder_options", "counted_step", "list_rungs", "measured_rung", "run_ladder", "table"]
 
@@ -72,38 +75,56 @@ def run_ladder(options: argparse.Namespace) -> int:
     sees = place.device.jax is not None and (place.device.jax == "cpu") != place.device.is_accelerator
     if (_TWIN, "torch") in asked and sees:
         asked.append((_TWIN, "jax"))
-    bar = Progress("ladder", len(asked), unit="rung")
+    plans = [(rung, framework, _plan(rung, framework, base, options, place)) for rung, framework in asked]
+    _compile(plans, options, place)
+    values = {"preset": base.preset, "tokens": base.tokens, "data": place.data.name, "digest": place.data.digest}
+    folder = output_folder(options.out or Path(".rooflab/speedrun"))
+    bar = Progress("ladder", len(plans), unit="rung")
     found: dict[str, dict[str, Any]] = {}
-    for number, (rung, framework) in enumerate(asked, 1):
+    for number, (rung, framework, plan) in enumerate(plans, 1):
         name = rung if framework == "torch" else f"{rung} in JAX"
         bar.name = f"ladder: {name}"
         bar.step(number)
-        found[name] = _one(rung, framework, base, options, place)
+        reason = plan.skipped.get(rung)
+        found[name] = {"skipped": reason} if reason else measured_rung(plan.config, place, framework)
         if options.json:
             print(json.dumps({"rung": name, **found[name]}), flush=True)
+        kept = save_record("speedrun_ladder", values | {"rungs": found}, folder=folder)  # as it is: a ladder is long
     bar.close("measured")
     if not options.json:
         print(table(found, counted=not place.device.is_accelerator))
-    folder = output_folder(options.out or Path(".rooflab/speedrun"))
-    values = {"preset": base.preset, "tokens": base.tokens, "data": place.data.name, "digest": place.data.digest,
-              "rungs": found}  # fmt: skip
-    print(f"Kept in {save_record('speedrun_ladder', values, folder=folder)}.", file=sys.stderr)
+    if found:
+        print(f"Kept in {kept}.", file=sys.stderr)
     if options.record:
-        print(f"Recorded in {save_record('speedrun_ladder', values)}.", file=sys.stderr)
+        print(f"Recorded in {save_record('speedrun_ladder', values | {'rungs': found})}.", file=sys.stderr)
     return int(any("error" in one for one in found.values()))
 
 
-def _one(rung: str, framework: str, base: Config, options: argparse.Namespace, place: Here) -> dict[str, Any]:
-    """The ladder up to a rung: what came of it, or why it is left out."""
+def _plan(rung: str, framework: str, base: Config, options: argparse.Namespace, place: Here) -> Selection:
+    """The ladder up to a rung, as this device and this framework can climb it."""
     from .rungs import select
     from .twin import narrowed
 
     chosen = select(base, up_to=rung, without=options.without, device=place.device)
     if framework == "jax":
         chosen = narrowed(chosen, base)
-    if rung in chosen.skipped:
-        return {"skipped": chosen.skipped[rung]}
-    return measured_rung(chosen.config.change(**switches(options.set)), place, framework)
+    return replace(chosen, config=chosen.config.change(**switches(options.set)))
+
+
+def _compile(plans: Sequence[tuple[str, str, Selection]], options: argparse.Namespace, place: Here) -> None:
+    """Compile torch's runs, several at a time, where an accelerator makes training shorter than compiling."""
+    from .forecast import memory_bytes
+    from .warming import at_a_time, compile_ahead
+
+    wanted = [plan.config.change(vocabulary=place.data.vocabulary) for rung, framework, plan in plans
+              if framework == "torch" and rung not in plan.skipped and plan.config.compile != "no"]  # fmt: skip
+    if not place.device.is_accelerator or len(wanted) < 2:
+        return
+    largest = max(map(memory_bytes, wanted))
+    workers = at_a_time(largest, memory_bytes=place.device.memory_bytes, cores=os.cpu_count() or 1)
+    if workers > 1:
+        print(f"Compiling {len(wanted)} runs beforehand, {workers} at a time.", file=sys.stderr)
+        compile_ahead(wanted, options.data, workers)
 
 
 def measured_rung(config: Config, place: Here, framework: str = "torch") -> dict[str, Any]:

@@ -109,11 +109,18 @@ class Updates:
         import torch
 
         self.config, muon = config, config.optimizer == "muon"
-        decayed = buffers.tables + ([] if muon else buffers.matrices)
-        groups: list[dict[str, Any]] = [{"params": decayed}, {"params": buffers.gains, "weight_decay": 0.0}]
         device = buffers.params.device
-        # In a graph the rates have to be numbers on the device, which change between its replays.
-        self.rates: list[Any] = [torch.zeros((), device=device) for _ in range(2)] if config.graph else [0.0, 0.0]
+        # Of tables, of what else AdamW has, and Muon's. In a graph they have to be numbers on the device, which change
+        # between its replays.
+        self.rates: list[Any] = [torch.zeros((), device=device) for _ in range(3)] if config.graph else [0.0] * 3
+        self.peaks = [config.lr * config.lr_factor * factor for factor in (config.table_factor, 1.0)] + [
+            config.matrix_lr
+        ]
+        groups: list[dict[str, Any]] = [
+            {"params": buffers.tables, "rate": 0},
+            {"params": [] if muon else buffers.matrices, "rate": 1},
+            {"params": buffers.gains, "rate": 1, "weight_decay": 0.0},
+        ]
         self.adamw = torch.optim.AdamW(
             [group for group in groups if group["params"]], lr=self.rates[0], betas=(config.beta1, config.beta2),
             weight_decay=config.weight_decay, fused=config.fused_optimizer or None, capturable=config.graph,
@@ -127,20 +134,19 @@ class Updates:
 
     def set(self, share: float) -> None:
         """Choose the learning rates, as a share of their peaks."""
-        peaks = (self.config.lr * self.config.lr_factor, self.config.matrix_lr)
-        for number, peak in enumerate(peaks):
+        for number, peak in enumerate(self.peaks):
             if self.config.graph:
                 self.rates[number].fill_(peak * share)
             else:
                 self.rates[number] = peak * share
         for group in self.adamw.param_groups:
-            group["lr"] = self.rates[0]
+            group["lr"] = self.rates[group["rate"]]
 
     def step(self) -> None:
         """Update all parameters from their gradients."""
         self.adamw.step()
         if self.muon is not None:
-            self.muon.step(self.rates[1])
+            self.muon.step(self.rates[2])
 
     def states(self) -> list[Any]:
         """Every tensor that outlives a step, in a fixed order."""

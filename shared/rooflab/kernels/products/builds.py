@@ -11,6 +11,7 @@ from typing import Any
 
 from rooflab.kernels.compiled import Build, types_of
 
+from ..quantize.weights import BY_GROUPS
 from .tiles import HOPPER, TILINGS, launch_options
 
 __all__ = ["ENGINE", "builds", "matvec", "matvec_hopper"]
@@ -107,11 +108,16 @@ def matvec(
     choice = dict(blocks(form, rows, group)[place])
     warps, _ = choice.pop("num_warps"), choice.pop("PER_SM")
     types = {"y": "*bf16", "x": "*bf16", "w": {"plain": "*bf16", "int8": "*i8"}.get(form, "*u8"), "scale": "*bf16"}
-    types |= {"zero": "*u8"} | types_of("", "N K cols w_step x_step rows steps")
+    types |= {"zero": "*u8"} | types_of("", "N K cols w_step x_step s_row s_group rows steps")
     flags: dict[str, Any] = {"FORM": form, "GROUP": group, "ZERO": zeros, "PTX": chips == ENGINE}
-    flags["P"] = 1 << (rows - 1).bit_length()
+    flags |= {"P": 1 << (rows - 1).bit_length(), _side_by_side(group): 1}
     flags |= dict.fromkeys(["scale"] * (form == "plain") + ["zero"] * (not zeros))  # which are not there
     return Build(matvec_kernel, types, {**choice, **flags}, warps, unaligned=("rows", "steps"), chips=chips)
+
+
+def _side_by_side(group: int) -> str:
+    """The step that is one, as `quantize_weights` lays scales out: of a group's rows, or of a row's groups."""
+    return "s_row" if group >= BY_GROUPS else "s_group"
 
 
 def matvec_hopper(*, group: int = 128, zeros: bool = False, place: int = 0, dtype: str = "bf16") -> Build:
@@ -129,8 +135,10 @@ def matvec_hopper(*, group: int = 128, zeros: bool = False, place: int = 0, dtyp
     choice = dict(hopper_blocks(256, group)[place])
     warps, _ = choice.pop("num_warps"), choice.pop("PER_SM")
     types = dict.fromkeys(("y", "x", "scale"), f"*{dtype}") | {"w": "*i32", "zero": "*u8"}
-    types |= types_of("", "N K w_step x_step s_step rows steps")
-    flags: dict[str, Any] = {"GROUP": group, "ZERO": zeros} | dict.fromkeys(["zero"] * (not zeros))
+    types |= types_of("", "N K w_step x_step s_row s_group rows steps")
+    flags: dict[str, Any] = {"GROUP": group, "ZERO": zeros, _side_by_side(group): 1} | dict.fromkeys(
+        ["zero"] * (not zeros)
+    )
     return Build(matvec_hopper_kernel, types, {**choice, **flags}, warps, 1, ("rows", "steps"), ENGINE, gluon=True)
 
 

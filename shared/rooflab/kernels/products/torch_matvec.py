@@ -140,8 +140,8 @@ def _run(
     (rows, k), n, form = x.shape, w.shape[0], form_of(w)
     many, _ = processors(x.device)
     codes = w.view(torch.uint8) if form == "fp8" else w
-    scale, zero = (None if each is None else each.contiguous() for each in (scale, zero))
-
+    if scale is not None and (not group or (zero is not None and zero.stride() != scale.stride())):
+        scale, zero = (None if each is None else each.contiguous() for each in (scale, zero))
     direct = form == "int4" and on_hopper(x, w)
 
     def run(choice: Mapping[str, Any]) -> None:
@@ -153,9 +153,10 @@ def _run(
             run_on_hopper(into, x, w, scale, zero, group, choice, steps)
         else:
             options = {name: value for name, value in choice.items() if name != "PER_SM"}
+            steps_of = scale.stride() if scale is not None and group else (1, 1)
             launch(
                 matvec_kernel, (-(-n // choice["R"]), parts), into, x, codes, scale, zero, n, k, w.shape[1],
-                w.stride(0), x.stride(0), rows, steps, FORM=form, GROUP=group, ZERO=zero is not None,
+                w.stride(0), x.stride(0), *steps_of, rows, steps, FORM=form, GROUP=group, ZERO=zero is not None,
                 P=_padded(rows), PTX=_has_ptx(x), **options,
             )  # fmt: skip
         if parts > 1:

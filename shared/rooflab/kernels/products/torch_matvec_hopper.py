@@ -94,8 +94,8 @@ def run_on_hopper(
         y: of shape [splits, rows, N], or [rows, N] for one range of K.
         x: of shape [rows, K].
         w: codes [N, K / 2] in uint8, in whole words.
-        scale: of shape [N, K / group], contiguous.
-        zero: of the shape of scale, contiguous, or None.
+        scale: of shape [N, K / group].
+        zero: of the shape and the strides of scale, or None.
         group: of weights that share a scale.
         choice: one of `hopper_blocks`.
         steps: of a range of K, each of `step_of` k.
@@ -107,5 +107,5 @@ def run_on_hopper(
     options = {name: value for name, value in choice.items() if name != "PER_SM"}
     launch(
         matvec_hopper_kernel, (-(-n // choice["R"]), parts), y, x, words, scale, zero, n, x.shape[1], words.stride(0),
-        x.stride(0), scale.stride(0), x.shape[0], steps, GROUP=group, ZERO=zero is not None, **options,
+        x.stride(0), *scale.stride(), x.shape[0], steps, GROUP=group, ZERO=zero is not None, **options,
     )  # fmt: skip

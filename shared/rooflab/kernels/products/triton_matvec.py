@@ -92,14 +92,15 @@ def widen(codes, x, FORM: tl.constexpr, PTX: tl.constexpr):
 
 @triton.jit(do_not_specialize=["steps"])
 def matvec_kernel(
-    y, x, w, scale, zero, N, K, cols, w_step, x_step, rows, steps,
+    y, x, w, scale, zero, N, K, cols, w_step, x_step, s_row, s_group, rows, steps,
     R: tl.constexpr, KB: tl.constexpr, FORM: tl.constexpr, GROUP: tl.constexpr, ZERO: tl.constexpr, P: tl.constexpr,
     STAGES: tl.constexpr, PTX: tl.constexpr,
 ):  # fmt: skip
     """R rows of W times `rows` rows of x, over a range of `steps` times KB of K.
 
     w is [N, cols], its rows w_step apart; cols is K, or half of it if FORM is "int4". scale and zero are
-    [N, K / GROUP], or [N] if GROUP is 0. y is [splits, rows, N]. P, a power of two, is at least `rows`.
+    [N, K / GROUP], their rows s_row and their columns s_group apart, or [N] if GROUP is 0. y is [splits, rows, N].
+    P, a power of two, is at least `rows`.
     Grid: (N / R, splits), both rounded up.
     """
     PACK: tl.constexpr = 2 if FORM == "int4" else 1
@@ -112,22 +113,22 @@ def matvec_kernel(
     mine = (c % P < rows) & (i // (KB // GROUPS) == c // P)
     scaled = known & (c // P < GROUPS)
     at_w, at_x = w + r.to(tl.int64)[:, None] * w_step + j, x + c % P * x_step + i
-    at_group = r.to(tl.int64)[:, None] * (K // GROUP if GROUP else 1) + c // P
+    at_group = r.to(tl.int64)[:, None] * s_row + c // P * s_group
     first = tl.program_id(1) * steps
     last = tl.minimum(first + steps, tl.cdiv(K, KB))
     total = tl.zeros((R, C), tl.float32)
     one = tl.full((R, KB // PACK), 1.0, x.dtype.element_ty)
     # Scales of the next step are on their way during this one; the first step's here.
-    s = tl.load(scale + at_group + first * GROUPS, mask=scaled & (first < last), other=0.0) if GROUP else one
-    z = tl.load(zero + at_group + first * GROUPS, mask=scaled & (first < last), other=0) if ZERO else one
+    s = tl.load(scale + at_group + first * GROUPS * s_group, mask=scaled & (first < last), other=0.0) if GROUP else one
+    z = tl.load(zero + at_group + first * GROUPS * s_group, mask=scaled & (first < last), other=0) if ZERO else one
     for step in tl.range(first, last, num_stages=STAGES):
         codes = tl.load(at_w + step * (KB // PACK), mask=known & (step * (KB // PACK) + j < cols), other=0)
         xs = tl.load(at_x + step * KB, mask=mine & (step * KB + i < K), other=0.0)
         now, off = s, z
         if GROUP:
-            s = tl.load(scale + at_group + (step + 1) * GROUPS, mask=scaled & (step + 1 < last), other=0.0)
+            s = tl.load(scale + at_group + (step + 1) * GROUPS * s_group, mask=scaled & (step + 1 < last), other=0.0)
         if ZERO:
-            z = tl.load(zero + at_group + (step + 1) * GROUPS, mask=scaled & (step + 1 < last), other=0)
+            z = tl.load(zero + at_group + (step + 1) * GROUPS * s_group, mask=scaled & (step + 1 < last), other=0)
         if FORM == "int4":
             low, high = unpack(codes, xs, PTX)
             even, odd = tl.split(tl.permute(tl.reshape(xs, (KB // 2, 2, C)), (0, 2, 1)))

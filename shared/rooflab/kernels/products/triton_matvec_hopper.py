@@ -166,12 +166,12 @@ def _add(
     """Add the products of one step's groups, scaled, to [groups, R, 8]."""
     GROUPS: gl.constexpr = SHAPE[0]
     x, g_x = at_x
-    s, z, g_s = at_s
+    s, z, g_s, s_group = at_s
     inside = g_s + step * GROUPS < end
     x = gl.load(x + step * (GROUPS * SHAPE[2] * 8), mask=g_x + step * GROUPS < end, other=0.0)
-    scale = _by_group(gl.load(s + step * GROUPS, mask=inside, other=0.0), mma, SHAPE)
+    scale = _by_group(gl.load(s + step * GROUPS * s_group, mask=inside, other=0.0), mma, SHAPE)
     if ZERO:
-        z = _by_group(gl.load(z + step * GROUPS, mask=inside, other=0), mma, SHAPE)
+        z = _by_group(gl.load(z + step * GROUPS * s_group, mask=inside, other=0), mma, SHAPE)
     even, odd, x_even, x_odd = _numbers(words, x, mma, layout, SHAPE)
     nothing = gl.zeros([GROUPS, SHAPE[1], 8], gl.float32, mma)
     acc = mma_v2(odd, x_odd, mma_v2(even, x_even, nothing))
@@ -183,14 +183,14 @@ def _add(
 
 @gluon.jit(do_not_specialize=["rows", "steps"])
 def matvec_hopper_kernel(
-    y, x, w, scale, zero, N, K, w_step, x_step, s_step, rows, steps,
+    y, x, w, scale, zero, N, K, w_step, x_step, s_row, s_group, rows, steps,
     R: gl.constexpr, D: gl.constexpr, BUFFERS: gl.constexpr, ABREAST: gl.constexpr, SPREAD: gl.constexpr,
     GROUP: gl.constexpr, ZERO: gl.constexpr,
 ):  # fmt: skip
     """R rows of W times up to 8 rows of x, over a range of `steps` times D groups for each warp.
 
     w is [N, K / 8] in words of 32 bits, its rows w_step apart; scale and zero are [N, K / GROUP],
-    s_step apart; y is [splits, rows, N].
+    their rows s_row and their columns s_group apart; y is [splits, rows, N].
     D divides K / GROUP. Grid: (N / R, splits), both rounded up.
     """
     WARPS: gl.constexpr = gl.num_warps() // ABREAST  # among which K is shared
@@ -210,8 +210,8 @@ def matvec_hopper_kernel(
     g = g % WARPS * D + g // WARPS
     at_x = x + gl.minimum(b, rows - 1).to(gl.int64) * x_step + (g * GROUP + k), g
     warp, d, row = _places(_scales_layout(R, D, WARPS, ABREAST), [WARPS, D, R])
-    of_group = gl.minimum(gl.program_id(0) * R + row, N - 1).to(gl.int64) * s_step + (warp * D + d)
-    at_s = scale + of_group, zero + of_group if ZERO else zero, warp * D
+    of_group = gl.minimum(gl.program_id(0) * R + row, N - 1).to(gl.int64) * s_row + (warp * D + d) * s_group
+    at_s = scale + of_group, zero + of_group if ZERO else zero, warp * D, s_group
     total = gl.zeros([SHAPE[0], R, 8], gl.float32, mma)
     coming = ()  # grown by sums, because kernels have no starred tuples
     for i in gl.static_range(BUFFERS - 1):

@@ -11,8 +11,8 @@ multiprocessor take 512 cycles and its other lanes 128 for as many additions; to
 * One warp only loads, as far ahead as shared memory allows; barriers in memory say when a block is there (`full`) and
   when it may be overwritten (`empty`).
 * Two groups of four warps have 64 rows of a tile each, and never wait for each other.
-* A group has two sets of partial sums. It starts the products of two blocks, waits for the first ones, loads the scales
-  of the next two blocks, and adds up while the others run. While it adds up those, the products of the other group run.
+* A group has two sets of partial sums. It starts the products of two blocks, waits for the first ones, and adds them up
+  while the others run. While it adds up those, the products of the other group run.
 
 The next limit is shared memory: for the 512 cycles of a block the matrix units read 48 KiB of it, and 32 KiB are
 written, where some 64 KiB can be moved. Larger tiles would need less, but their sums find no room in registers.
@@ -85,18 +85,12 @@ def _start(g: gl.constexpr, step, shared, barriers, sums: gl.constexpr, STAGES: 
 
 
 @gluon.jit
-def _wait(part, step, barriers, later: gl.constexpr, STAGES: gl.constexpr):
-    """Wait for the products of a block, though not yet for those of as many `later` blocks."""
+def _add(acc, part, scale, step, barriers, later: gl.constexpr, SCALES: gl.constexpr, STAGES: gl.constexpr):
+    """Add partial sums when they are complete, though not yet those of as many `later` blocks."""
     _, empty = barriers
     part = warpgroup_mma_wait(later, deps=[part])
     synchronize()  # all four warps have read the block
     mbarrier.arrive(empty.index(step % STAGES))
-    return part
-
-
-@gluon.jit
-def _add(acc, part, scale, SCALES: gl.constexpr):
-    """Add partial sums."""
     if SCALES == "block":
         acc += part * (scale[0] * scale[1])[:, None]
     else:
@@ -105,28 +99,16 @@ def _add(acc, part, scale, SCALES: gl.constexpr):
 
 
 @gluon.jit
-def _scales_of_tile(scales, rows, col, sizes, SCALES: gl.constexpr):
-    """Where the scales of a tile's rows and of its column of tiles begin, for each row."""
-    of_a, of_b, sa_row, _, _, sb_col = scales
-    M, _, _ = sizes
-    x, y = of_a, of_b
-    if SCALES == "block":
-        x = of_a + gl.minimum(rows, M - 1) * sa_row  # rows beyond the last are not stored
-        # One address for all, but as if it differed: what is the same for a warp would be waited for at once.
-        y = of_b + gl.where(rows < M, col * sb_col, 0)
-    return x, y
-
-
-@gluon.jit
-def _block_scales(scales, of_tile, j, sizes, SCALES: gl.constexpr):
+def _block_scales(scales, rows, col, j, sizes, SCALES: gl.constexpr):
     """Load the scales of the rows and of the column of tiles for a block of terms."""
-    _, _, _, sa_block, sb_block, _ = scales
-    _, _, K = sizes
+    of_a, of_b, sa_row, sa_block, sb_block, sb_col = scales
+    M, _, K = sizes
     x, y = 1.0, 1.0
     if SCALES == "block":
-        inside = j < gl.cdiv(K, TILE)
-        x = gl.load(of_tile[0] + j * sa_block, mask=inside, other=0.0)
-        y = gl.load(of_tile[1] + j * sb_block, mask=inside, other=0.0)
+        inside = (rows < M) & (j < gl.cdiv(K, TILE))
+        x = gl.load(of_a + rows * sa_row + j * sa_block, mask=inside, other=0.0)
+        # One number for all, but loaded row by row: if it were the same for a warp, it would be waited for at once.
+        y = gl.load(of_b + gl.where(inside, j * sb_block + col * sb_col, 0), mask=inside, other=0.0)
     return x, y
 
 
@@ -158,21 +140,17 @@ def _multiply(
         row, col = _place(tile, sizes, GROUP)
         rows = row * TILE + g * HALF + gl.arange(0, HALF, layout=gl.SliceLayout(1, sums))
         acc = gl.zeros([HALF, TILE], gl.float32, sums)
-        of_tile = _scales_of_tile(scales, rows, col, sizes, SCALES)
-        of_even = _block_scales(scales, of_tile, 0, sizes, SCALES)
-        of_odd = _block_scales(scales, of_tile, 1, sizes, SCALES)
+        of_even = _block_scales(scales, rows, col, 0, sizes, SCALES)
+        of_odd = _block_scales(scales, rows, col, 1, sizes, SCALES)
         # Two at a time, complete at the end: if products outlasted a turn of the loop, the assembler would not let any
         # run beside others.
         for j in range(0, gl.cdiv(K, TILE), 2):
             even = _start(g, step, shared, barriers, sums, STAGES)
             odd = _start(g, step + 1, shared, barriers, sums, STAGES)
-            even = _wait(even, step, barriers, 1, STAGES)
-            # Loaded here: addresses that were computed between products would hold up these.
-            next_even = _block_scales(scales, of_tile, j + 2, sizes, SCALES)
-            next_odd = _block_scales(scales, of_tile, j + 3, sizes, SCALES)
-            acc = _add(acc, even, of_even, SCALES)
-            odd = _wait(odd, step + 1, barriers, 0, STAGES)
-            acc = _add(acc, odd, of_odd, SCALES)
+            next_even = _block_scales(scales, rows, col, j + 2, sizes, SCALES)
+            next_odd = _block_scales(scales, rows, col, j + 3, sizes, SCALES)
+            acc = _add(acc, even, of_even, step, barriers, 1, SCALES, STAGES)
+            acc = _add(acc, odd, of_odd, step + 1, barriers, 0, SCALES, STAGES)
             of_even, of_odd = next_even, next_odd
             step += 2
         acc = _scaled(acc, scales, rows, col, sizes, sums, SCALES)

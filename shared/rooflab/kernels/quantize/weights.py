@@ -19,9 +19,10 @@ from typing import Any
 
 from ..demands import floats, refuse
 
-__all__ = ["FORMS", "form_of", "numbers", "quantize_weights"]
+__all__ = ["BY_GROUPS", "FORMS", "form_of", "numbers", "quantize_weights"]
 
 FORMS = ("int4", "int8", "fp8")
+BY_GROUPS = 64  # weights in a group, from which on scales lie in memory by groups
 _NAME = "quantize_weights"
 _LARGEST = {"int4": 7, "int8": 127, "fp8": 448}
 
@@ -46,10 +47,11 @@ def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: boo
         scales = _usable((high - low) / 15).to(w.dtype)
         points = (-low / scales.float()).round().clamp(0, 15)
         codes = ((groups / scales.float()[..., None]).round() + points[..., None]).clamp(0, 15)
-        return _packed(codes.flatten(1)), scales, points.to(torch.uint8)
+        return _packed(codes.flatten(1)), _by_groups(scales, group), _by_groups(points.to(torch.uint8), group)
     largest = _LARGEST[form]
     scales = _usable(groups.abs().amax(-1) / largest).to(w.dtype)
     codes = (groups / scales.float()[..., None]).flatten(1)
+    scales = _by_groups(scales, group)
     if form == "fp8":
         return codes.clamp(-largest, largest).to(torch.float8_e4m3fn), scales
     codes = codes.round().clamp(-largest, largest)
@@ -92,6 +94,14 @@ def numbers(codes: Any, scales: Any = None, zeros: Any = None, dtype: Any = None
 def _usable(scales: Any) -> Any:
     """A group of zeros has the scale 1."""
     return scales.masked_fill(scales == 0, 1.0)
+
+
+def _by_groups(values: Any, group: int) -> Any:
+    """The same [N, K / group], those of one group side by side in memory: a warp has many rows, and few groups.
+
+    Of smaller groups it has so many that they are better loaded by rows, some in one go.
+    """
+    return values.t().contiguous().t() if group >= BY_GROUPS else values
 
 
 def _packed(codes: Any) -> Any:

@@ -63,7 +63,6 @@ def step(params: Params, state: State, grads: Params, share: Any, config: Config
     norm = jnp.sqrt(sum(jnp.square(grad).sum() for grad in grads.values()))
     factor = jnp.minimum(config.clip / (norm + 1e-6), 1.0) if config.clip else 1.0
     grads = {name: jnp.where(jnp.isfinite(norm), grad * factor, 0.0) for name, grad in grads.items()}
-    lr = share * config.lr * config.lr_factor
     params, count = dict(params), state["count"] + 1
     first, second, averages = {}, {}, {}
     for name in _by_adamw(params, config):
@@ -72,6 +71,8 @@ def step(params: Params, state: State, grads: Params, share: Any, config: Config
         v = second[name] = config.beta2 * state["second"][name] + (1 - config.beta2) * jnp.square(grad)
         scale = jnp.sqrt(v / (1 - config.beta2**count)) + _EPS
         decay = config.weight_decay if grad.ndim > 1 else 0.0
+        is_table = grad.ndim > 1 and not name.startswith("blocks.")
+        lr = share * config.lr * config.lr_factor * (config.table_factor if is_table else 1.0)
         params[name] = params[name] * (1 - lr * decay) - lr / (1 - config.beta1**count) * m / scale
     for kind, names in _stacks(params).items() if config.optimizer == "muon" else ():
         rate = share * config.matrix_lr
