@@ -126,9 +126,9 @@ def test_bad_input():
     one = torch.ones(4, 4, device=DEVICE)
     with pytest.raises(ValueError, match=r"expected x \[\.\.\., K\], up \[N, K\] and down \[d, N\]"):
         kernels.squared_relu_mlp(one, one[:, :3], one)
-    with pytest.raises(ValueError, match="found x in torch.float32, w in torch.bfloat16"):
+    with pytest.raises(ValueError, match=r"found x in torch\.float32, w in torch\.bfloat16"):
         kernels.squared_relu_mlp(one, one.bfloat16(), one)
-    with pytest.raises(ValueError, match="expected codes in float8_e4m3fn; found torch.float32"):
+    with pytest.raises(ValueError, match=r"expected codes in float8_e4m3fn; found torch\.float32"):
         operators.product_in_codes(one, one, one[0, 0], one[0, 0], one[0, 0])
     with pytest.raises(ValueError, match="multiples of 16; found"):
         operators.product_in_codes(one.to(FP8), one.to(FP8), one[0, 0], one[0, 0], one[0, 0])

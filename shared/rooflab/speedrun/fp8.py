@@ -17,13 +17,13 @@ Sources: Micikevicius et al. 2022 (the format); Cauchy and Schwarz (the bound).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 __all__ = ["codes_of", "fp8_linear", "fp8_mlp", "fp8_product", "longest", "reach"]
 
-Limit = torch.Tensor | float | None
+Limit: TypeAlias = torch.Tensor | float | None
 
 _FORMAT = torch.float8_e4m3fn
 _MOST = 448.0  # the largest number of the format

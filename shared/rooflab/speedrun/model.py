@@ -184,10 +184,11 @@ class GPT(nn.Module):
         """Mean over all tokens of -ln p(target), a number in fp32. Padding counts as words that never come."""
         x = self.hidden(tokens, mask).view(-1, self.config.width)
         targets = targets.reshape(-1)
+        fp8, limit = self.config.precision == "fp8", self.norm.limit
         if self.config.loss != "plain":
-            return chunked_loss(x, self.head, targets, self.config.softcap, fp8=self.config.precision == "fp8",
-                                kernel=self.config.loss == "kernel", limit=self.norm.limit)  # fmt: skip
-        z = fp8_linear(x, self.head, self.norm.limit) if self.config.precision == "fp8" else F.linear(x, self.head.to(x.dtype))
+            return chunked_loss(x, self.head, targets, self.config.softcap, fp8=fp8, limit=limit,
+                                kernel=self.config.loss == "kernel")  # fmt: skip
+        z = fp8_linear(x, self.head, limit) if fp8 else F.linear(x, self.head.to(x.dtype))
         return F.cross_entropy(capped(z, self.config.softcap).float(), targets)
 
 

@@ -108,7 +108,7 @@ RUNGS: tuple[Rung, ...] = (
          "less", loss="same", source="Dao et al. 2023; Jordan et al. 2024"),
     Rung("window", {"attention": "window"}, "Attention looks back a quarter of T at first, and all of it at the end.",
          "less", loss="same", source="Beltagy et al. 2020; Jordan et al. 2024"),
-    Rung("fp8", {"precision": "fp8"}, "Forward products at twice the rate of bf16, with scales from bounds that weights tell.",
+    Rung("fp8", {"precision": "fp8"}, "Forward products at twice the rate of bf16; the weights bound what is scaled.",
          "less", loss="more", source="Micikevicius et al. 2022", needs="fp8"),
 )  # fmt: skip
 

@@ -66,10 +66,10 @@ def _squared_relu() -> dict[str, Build]:
         ("_gradient_plain", 0, " gradient plain", _PLAIN),
     ):  # fmt: skip
         tiling = TILINGS[f"16{kind}"][place][0]
-        back, flags = "gradient" in kind, {"PRECISION": "ieee"}
+        back, flags = "gradient" in kind, dict[str, Any](PRECISION="ieee")
         found = _matrices(tiling, "bf16", "bf16", False, not back)
         types = dict(zip(("dh", "dy", "v") if back else ("a", "x", "w"), found.values(), strict=True)) | numbers
-        kernel, more = squared_relu_kernel, {"MOST": 448.0} | dict.fromkeys(_CODED)
+        kernel, more = squared_relu_kernel, dict[str, Any](MOST=448.0) | dict.fromkeys(_CODED)
         if back:
             kernel, more = squared_relu_gradient_kernel, {"AHEAD": chips != _PLAIN}
             types |= {"a": found["c"], "a_start": "*bf16", "a_step": "i32"}

@@ -160,7 +160,7 @@ def _forward(
 
 
 def _grid(c: torch.Tensor, tiling: Mapping[str, Any]) -> tuple[int]:
-    return (min(count_tiles(*c.shape, dict(tiling)), processors(c.device)[0] * tiling["PER_SM"]),)
+    return (min(count_tiles(c.shape[0], c.shape[1], dict(tiling)), processors(c.device)[0] * tiling["PER_SM"]),)
 
 
 def _candidates(c: torch.Tensor, kind: str) -> list[Any]:
