@@ -69,7 +69,7 @@ def _squared_relu() -> dict[str, Build]:
         back, flags = "gradient" in kind, dict[str, Any](PRECISION="ieee")
         found = _matrices(tiling, "bf16", "bf16", False, not back)
         types = dict(zip(("dh", "dy", "v") if back else ("a", "x", "w"), found.values(), strict=True)) | numbers
-        kernel, more = squared_relu_kernel, dict[str, Any](MOST=448.0) | dict.fromkeys(_CODED)
+        kernel, more = squared_relu_kernel, dict[str, Any](dict.fromkeys(_CODED))
         if back:
             kernel, more = squared_relu_gradient_kernel, {"AHEAD": chips != _PLAIN}
             types |= {"a": found["c"], "a_start": "*bf16", "a_step": "i32"}
@@ -77,7 +77,7 @@ def _squared_relu() -> dict[str, Build]:
     for name, place in (("", 0), ("_large", 1)):
         tiling = TILINGS["8 squares"][place][0]
         types = _in_codes(tiling) | dict.fromkeys(_CODED[1:], "*fp32") | numbers
-        flags = {"MOST": 448.0, "PRECISION": "ieee"}
+        flags = {"PRECISION": "ieee"}
         made[f"squared_relu_codes{name}"] = _built(squared_relu_kernel, types, tiling, flags, ENGINE[: 2 - place])
     return made
 

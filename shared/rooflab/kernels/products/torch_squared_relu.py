@@ -153,7 +153,7 @@ def _forward(
         part = tile[0], tile[1] // choice["PARTS"]
         results = described(a, part), None if codes is None else described(codes, part)
         operands = described(x, (tile[0], tile[2])), described(w, (tile[1], tile[2]))
-        constants = {"MOST": torch.finfo(_FP8).max, "PRECISION": "ieee", **launch_options(dict(choice))}
+        constants = {"PRECISION": "ieee", **launch_options(dict(choice))}
         launch(squared_relu_kernel, _grid(a, choice), *results, *operands, *scales, m, n, k, **constants)
 
     run(choose(f"squared_relu_{kind.partition(' ')[0]}", (m, n, k), _candidates(a, kind), run, a.device))

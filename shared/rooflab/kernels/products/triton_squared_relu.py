@@ -33,27 +33,26 @@ __all__ = ["squared_relu_gradient_kernel", "squared_relu_kernel"]
 
 
 @triton.jit
-def store_squares(a, codes, m, n, h, per_scale, MOST: tl.constexpr, PARTS: tl.constexpr):
-    """Store relu(h)^2 in parts of its columns, and its codes, which end at MOST."""
+def store_squares(a, codes, m, n, h, per_scale, PARTS: tl.constexpr):
+    """Store relu(h)^2 in parts of its columns, and its codes."""
     if PARTS == 1:
         positive = tl.where(h < 0, 0.0, h)  # NaN stays
         square = positive * positive
         a.store([m, n], square.to(a.dtype))
         if codes is not None:
-            scaled = square * per_scale
-            codes.store([m, n], tl.where(scaled > MOST, MOST, scaled).to(codes.dtype))
+            codes.store([m, n], (square * per_scale).to(codes.dtype))  # saturates
     else:
         HALF: tl.constexpr = h.shape[1] // 2
         left, right = h.reshape((h.shape[0], 2, HALF)).permute((0, 2, 1)).split()
-        store_squares(a, codes, m, n, left, per_scale, MOST, PARTS // 2)
-        store_squares(a, codes, m, n + HALF, right, per_scale, MOST, PARTS // 2)
+        store_squares(a, codes, m, n, left, per_scale, PARTS // 2)
+        store_squares(a, codes, m, n + HALF, right, per_scale, PARTS // 2)
 
 
 @triton.jit
 def squared_relu_kernel(
     a, codes, x, w, x_scale, w_scale, a_scale, M, N, K,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
-    MOST: tl.constexpr, PRECISION: tl.constexpr, STAGES: tl.constexpr,
+    PRECISION: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """a = relu(x W^T)^2; a, codes, x and w are descriptors. Without codes, these and the scales are None."""
     rows, cols = tl.cdiv(M, TILE_M), tl.cdiv(N, TILE_N)
@@ -67,7 +66,7 @@ def squared_relu_kernel(
         if codes is not None:
             h *= tl.load(x_scale) * tl.load(w_scale)
             per_scale = 1.0 / tl.load(a_scale)
-        store_squares(a, codes, m, n, h, per_scale, MOST, PARTS)
+        store_squares(a, codes, m, n, h, per_scale, PARTS)
 
 
 @triton.jit
