@@ -38,8 +38,8 @@ def trained(config, data=DATA, **more):
 
 
 def on_cpu(config):
-    """What a processor runs of a selection for a GPU; compiling is tested once, below."""
-    return config.change(compile="no", graph=False)
+    """What a processor runs of a selection for a GPU; compiling is tested once, below, the MLP's kernel elsewhere."""
+    return config.change(compile="no", graph=False, mlp="plain")  # interpreted, a step of it takes seconds
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -63,14 +63,12 @@ def test_the_ladder_learns_more_than_the_baseline():
     assert trained(last)[0].bits_per_byte < trained(toys.config(steps=60))[0].bits_per_byte
 
 
-@pytest.mark.parametrize(("mlp", "steps"), [("plain", 60), ("kernel", 20)])
-def test_fp8_learns_as_bf16_does(mlp, steps):
-    if mlp == "kernel" and torch.cuda.is_available():
-        pytest.skip("trains on the processor, where kernels are interpreted only if there is no GPU")
-    base = toys.config(steps=steps, norm="rms", position="rotary", activation="squared relu", loss="chunks",
+def test_fp8_learns_as_bf16_does():
+    steps = 60
+    base = toys.config(steps=steps, eval_tokens=64, norm="rms", position="rotary", activation="squared relu", loss="chunks",
                        padded_vocabulary=True, optimizer="muon", zero_init=True, tied=False)  # fmt: skip
-    wide, narrow = (trained(base.change(precision=fmt, mlp=mlp))[1] for fmt in ("bf16", "fp8"))
-    assert wide[-1] < wide[0] - steps / 60
+    wide, narrow = (trained(base.change(precision=fmt))[1] for fmt in ("bf16", "fp8"))
+    assert wide[-1] < wide[0] - steps / 100
     # One step's losses differ by chance; the means of ten by 0.15 % here, and by 1.5 % where the codes have two bits.
     for start in range(0, steps, 10):
         assert sum(narrow[start : start + 10]) == pytest.approx(sum(wide[start : start + 10]), rel=0.005)
