@@ -38,7 +38,7 @@ def trained(config, data=DATA, **more):
 
 
 def on_cpu(config):
-    """What a processor runs of a selection for a GPU; compiling is tested once, below, the MLP's kernel elsewhere."""
+    """What a processor runs of a selection for a GPU; compiling is tested below, the MLP by a kernel elsewhere."""
     return config.change(compile="no", graph=False, mlp="plain")  # interpreted, a step of it takes seconds
 
 
