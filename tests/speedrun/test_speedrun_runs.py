@@ -64,13 +64,12 @@ def test_the_ladder_learns_more_than_the_baseline():
 
 
 def test_fp8_learns_as_bf16_does():
-    steps = 60
-    base = toys.config(steps=steps, eval_tokens=64, norm="rms", position="rotary", activation="squared relu", loss="chunks",
+    base = toys.config(steps=60, eval_tokens=64, norm="rms", position="rotary", activation="squared relu", loss="chunks",
                        padded_vocabulary=True, optimizer="muon", zero_init=True, tied=False)  # fmt: skip
     wide, narrow = (trained(base.change(precision=fmt))[1] for fmt in ("bf16", "fp8"))
-    assert wide[-1] < wide[0] - steps / 100
+    assert wide[-1] < wide[0] - 1
     # One step's losses differ by chance; the means of ten by 0.15 % here, and by 1.5 % where the codes have two bits.
-    for start in range(0, steps, 10):
+    for start in range(0, 60, 10):
         assert sum(narrow[start : start + 10]) == pytest.approx(sum(wide[start : start + 10]), rel=0.005)
 
 
