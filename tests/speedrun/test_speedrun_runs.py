@@ -64,7 +64,7 @@ def test_the_ladder_learns_more_than_the_baseline():
 
 
 def test_fp8_learns_as_bf16_does():
-    base = toys.config(steps=60, eval_tokens=64, norm="rms", position="rotary", activation="squared relu", loss="chunks",
+    base = toys.config(steps=60, norm="rms", position="rotary", activation="squared relu", loss="chunks",
                        padded_vocabulary=True, optimizer="muon", zero_init=True, tied=False)  # fmt: skip
     wide, narrow = (trained(base.change(precision=fmt))[1] for fmt in ("bf16", "fp8"))
     assert wide[-1] < wide[0] - 1
