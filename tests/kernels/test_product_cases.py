@@ -11,7 +11,8 @@ from rooflab.kernels.quantize.weights import numbers, quantize_weights
 
 from .agreement import DEVICE, near, random, torch
 
-CASES = [*products(((40, 24, 32),), ((32, 48, 256),), DEVICE, ((3, 48, 256),)), *losses(((24, 40, 16),), DEVICE)]
+SIZES = {"thin_sizes": ((3, 48, 256),), "mlp_sizes": ((40, 24, 32),)}
+CASES = [*products(((40, 24, 32),), ((32, 48, 256),), DEVICE, **SIZES), *losses(((24, 40, 16),), DEVICE)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)

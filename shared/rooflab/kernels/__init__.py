@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     )
     from .attend.api import attention, attention_decode, rotary_heads
     from .loss.api import cross_entropy_with_gradient, linear_cross_entropy
-    from .products.api import matvec
+    from .products.api import matvec, squared_relu_mlp
     from .quantize.api import quantize_fp8, quantize_mx, quantize_nvfp4, quantize_weights
 
 __all__ = [
     "add_layer_norm", "add_rms_norm", "attention", "attention_decode", "cross_entropy_with_gradient", "gelu",
     "layer_norm", "linear_cross_entropy", "matmul", "matvec", "quantize_fp8", "quantize_mx", "quantize_nvfp4",
-    "quantize_weights", "rms_norm", "rotary_heads", "scaled_matmul", "softmax", "swiglu",
+    "quantize_weights", "rms_norm", "rotary_heads", "scaled_matmul", "softmax", "squared_relu_mlp", "swiglu",
 ]  # fmt: skip
 
 # The families whose functions have their own module, by the first word of a name.
 _ELSEWHERE = {
     "attention": "attend", "rotary": "attend", "matvec": "products", "quantize": "quantize", "linear": "loss",
-    "cross": "loss",
+    "cross": "loss", "squared": "products",
 }  # fmt: skip
 
 prefer_interpreter()

@@ -35,6 +35,7 @@ _MODULES = {
     "swiglu": "pointwise.torch_pointwise",
     "matmul": "products.torch_matmul",
     "matvec": "products.torch_matvec",
+    "squared_relu_mlp": "products.torch_squared_relu",
     "scaled_matmul": "products.torch_scaled_matmul",
     "linear_cross_entropy": "loss.torch_linear_cross_entropy",
     "cross_entropy_with_gradient": "loss.torch_cross_entropy",

@@ -24,6 +24,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "rotation": ("plain", "kernel"),
     "norm": ("layer", "rms"),
     "activation": ("gelu", "squared relu"),
+    "mlp": ("plain", "kernel"),
     "optimizer": ("adamw", "muon"),
     "schedule": ("cosine", "trapezoid"),
 }
@@ -51,6 +52,7 @@ class Config:
         fused_optimizer, graph: one kernel for the update of all tensors; a step replayed as one CUDA graph.
         loader: "plain" makes a batch when it is needed, "ahead" in a thread while the device computes.
         rotation: "kernel" prepares queries and keys (norm, rotation, layout) in one of Rooflab's kernels.
+        mlp: "kernel" squares in the product before, and takes the square's gradient in the product behind it.
         wide_heads: half as many heads, twice as wide.
         position, norm, qk_norm, activation, zero_init, tied, value_skip, softcap: the architecture (softcap 0: none).
         optimizer, lr, matrix_lr: AdamW's rate; Muon's, for the matrices of the blocks.
@@ -85,6 +87,7 @@ class Config:
     qk_norm: bool = False
     wide_heads: bool = False
     activation: str = "gelu"
+    mlp: str = "plain"
     zero_init: bool = False
     tied: bool = True
     value_skip: bool = False
@@ -213,6 +216,8 @@ def _validate(config: Config) -> None:
         raise ConfigError(f"expected an even number of heads with wide_heads; found {config.heads}")
     if config.rotation == "kernel" and config.position != "rotary":
         raise ConfigError(f"expected position 'rotary' with rotation 'kernel'; found {config.position!r}")
+    if config.mlp == "kernel" and config.activation != "squared relu":
+        raise ConfigError(f"expected activation 'squared relu' with mlp 'kernel'; found {config.activation!r}")
     if config.precision == "fp8" and (config.width % 16 or config.sequences * config.length % 16):
         raise ConfigError("expected a width and a batch of multiples of 16 for fp8, which the matrix units ask for")
 

@@ -116,6 +116,8 @@ def step_parts(config: Config, world: int = 1) -> dict[str, Work]:
             parts[name] = replace(parts[name], bytes_read=s * n * config.width * 2 * config.layers, bytes_written=0,
                                   launches=0)  # fmt: skip
     parts["loss"] = _loss(config, n * config.rows, s)
+    if config.mlp == "kernel":
+        parts |= _by_kernel(parts, n, config, s)
     if config.precision == "fp8":
         parts |= _in_fp8(parts, n, config)
     if fmt == "bf16":  # weights are rounded before their products, and gradients widened after them
@@ -143,14 +145,26 @@ def _loss(config: Config, logits: int, s: float) -> Work:
 
 
 def _in_fp8(parts: Mapping[str, Work], n: int, config: Config) -> dict[str, Work]:
-    """Products at the rate of fp8; operands are read for their maximum, read again and written in 8 bits, twice."""
-    found = {}
-    for name in (f"{product}{back}" for product in _PRODUCTS for back in ("", " backward")):
-        chunked_head = name == "head backward" and config.loss in ("chunks", "kernel")
-        found[name] = parts[name] if chunked_head else replace(parts[name], dtype="fp8")
-    width = (3 + 1 + 1 + 4 + 1 + 4 + 1 + 1) * config.width * config.layers  # inputs, and gradients of outputs
-    found["scales"] = elementwise(n * width, reads=2, writes=1, dtype="bf16")
+    """Forward products at the rate of fp8, but for the projection of attention.
+
+    The codes of their inputs are written beside these. Weights are read for the longest row, read again and written;
+    inputs that no norm bounds are read once more.
+    """
+    found = {name: replace(parts[name], dtype="fp8") for name in ("qkv", "mlp up", "mlp down", "head")}
+    codes = n * config.width * ((1 + 1 + 4) * config.layers + 1)
+    weights = (3 + 4 + 4) * config.width**2 * config.layers + config.rows * config.width
+    searched = 2 * codes if config.norm == "layer" else 0
+    launches = 3 * (3 * config.layers + 1)
+    found["scales"] = Work(0, searched + (4 + 4) * weights, codes + weights, launches, "bf16", "scales")
     return found
+
+
+def _by_kernel(parts: Mapping[str, Work], n: int, config: Config, s: float) -> dict[str, Work]:
+    """An activation that is part of its product, and a gradient that is part of the next one's, which reads it."""
+    product, read = parts["mlp down backward"], s * n * 4 * config.width * config.layers
+    return {name: replace(parts[name], bytes_read=0, bytes_written=0, launches=0)
+            for name in ("activation", "activation backward")} | {
+        "mlp down backward": replace(product, bytes_read=product.bytes_read + read)}  # fmt: skip
 
 
 def _update(config: Config, shape: Transformer, world: int) -> dict[str, Work]:
@@ -175,14 +189,14 @@ def memory_bytes(config: Config) -> float:
 
     A block keeps of each token, eager: what its norms and products read, queries, keys and values, both sides of the
     activation, 16 d (Korthikanti et al. 2022 count 17, with dropout), and the probabilities H T where attention writes
-    them. A compiler keeps 10 d and computes the rest again.
+    them. A compiler keeps 10 d and computes the rest again. Rooflab's MLP keeps one side of the activation, 4 d less.
     """
     shape, n = shape_of(config), config.sequences * config.length
     s = 4 if config.precision in ("fp32", "tf32") else 2
     blocks = config.layers * shape.block_weights if config.optimizer == "muon" else 0
     fixed = 8 * shape.parameters + state_bytes(shape.parameters - blocks) + 4 * blocks
     fixed += 2 * shape.multiplied_weights if s == 2 else 0
-    token = (10 if config.compile != "no" else 16) * config.width
+    token = (10 if config.compile != "no" else 16 - 4 * (config.mlp == "kernel")) * config.width
     token += config.head_count * config.length if config.attention == "plain" else 0
     return fixed + n * config.layers * token * s + _loss_bytes(config, n, s)
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from .attention import attend, rotary_table, rotate
 from .config import Config
-from .fp8 import fp8_linear, fp8_product
+from .fp8 import fp8_linear, fp8_mlp, fp8_product, reach
 
 __all__ = ["GPT", "Block", "chunked_loss"]
 
@@ -28,18 +28,20 @@ _CHUNK = 8192  # tokens whose logits are in memory at a time
 
 
 class Linear(nn.Module):
-    """y = x W^T, without bias, in the format of x; the weight is kept in fp32."""
+    """y = x W^T, without bias, in the format of x; the weight is kept in fp32. With `wide` it is never in 8 bits."""
 
-    def __init__(self, inputs: int, outputs: int, config: Config, *, into_residual: bool = False) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, config: Config, *, into_residual: bool = False, wide: bool = False
+    ) -> None:
         super().__init__()
         std = _STD / (2 * config.layers) ** 0.5 if into_residual else _STD  # Radford et al. 2019, section 2.3
         zero = into_residual and config.zero_init
         self.weight = nn.Parameter(torch.zeros(outputs, inputs) if zero else torch.randn(outputs, inputs) * std)
-        self.fp8 = config.precision == "fp8"
+        self.fp8 = config.precision == "fp8" and not wide
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[..., inputs] -> [..., outputs]."""
-        return fp8_linear(x, self.weight) if self.fp8 else F.linear(x, self.weight.to(x.dtype))
+    def forward(self, x: torch.Tensor, limit: torch.Tensor | float | None = None) -> torch.Tensor:
+        """[..., inputs] -> [..., outputs]; no number in x exceeds the limit, if one is known."""
+        return fp8_linear(x, self.weight, limit) if self.fp8 else F.linear(x, self.weight.to(x.dtype))
 
 
 class Norm(nn.Module):
@@ -48,6 +50,8 @@ class Norm(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.gain = nn.Parameter(torch.ones(config.width)) if config.norm == "layer" else None
+        # The length of each row that an RMS norm leaves.
+        self.limit = None if config.norm == "layer" else config.width**0.5
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., d] -> [..., d]."""
@@ -70,7 +74,8 @@ class Block(nn.Module):
         self.config, d = config, config.width
         self.norm1, self.norm2 = Norm(config), Norm(config)
         self.qkv = Linear(d, 3 * d, config)
-        self.projection = Linear(d, d, config, into_residual=True)
+        # Attention leaves its result in 16 bits: converting it would take as long as its small product saves.
+        self.projection = Linear(d, d, config, into_residual=True, wide=True)
         self.up = Linear(d, 4 * d, config)
         self.down = Linear(4 * d, d, config, into_residual=True)
         self.value_mix = nn.Parameter(torch.tensor([1.0, 0.0])) if config.value_skip else None
@@ -82,9 +87,20 @@ class Block(nn.Module):
         """[B, T, d] -> [B, T, d], and the values [B, H, T, D]; `values` are those of the first block."""
         mixed, v = self.mix(self.norm1(x), values, angles, mask)
         x = x + mixed
-        hidden = self.up(self.norm2(x))  # [B, T, 4 d]
-        hidden = F.gelu(hidden) if self.config.activation == "gelu" else F.relu(hidden).square()
-        return x + self.down(hidden), v
+        return x + self.mlp(self.norm2(x)), v
+
+    def mlp(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, T, d] -> [B, T, d]."""
+        limit, up, down = self.norm2.limit, self.up.weight, self.down.weight
+        if self.config.mlp == "kernel" and self.up.fp8:
+            return fp8_mlp(x, up, down, limit)
+        if self.config.mlp == "kernel":
+            from ..kernels import squared_relu_mlp
+
+            return squared_relu_mlp(x, up.to(x.dtype), down.to(x.dtype))
+        hidden, power = self.up(x, limit), 1 if self.config.activation == "gelu" else 2
+        hidden = F.gelu(hidden) if power == 1 else F.relu(hidden).square()  # [B, T, 4 d]
+        return self.down(hidden, reach(up, limit, power) if self.down.fp8 and limit else None)
 
     def mix(
         self, x: torch.Tensor, values: torch.Tensor | None, angles: tuple[torch.Tensor, torch.Tensor] | None,
@@ -92,7 +108,7 @@ class Block(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """Attention, [B, T, d] -> [B, T, d]."""
         batch, length, d = x.shape
-        q, k, v = self.heads(self.qkv(x).view(batch, length, 3, self.config.head_count, -1), angles)
+        q, k, v = self.heads(self.qkv(x, self.norm1.limit).view(batch, length, 3, self.config.head_count, -1), angles)
         if self.value_mix is not None:
             own, first = self.value_mix.to(x.dtype)
             v = own * v + first * (v if values is None else values)
@@ -168,10 +184,11 @@ class GPT(nn.Module):
         """Mean over all tokens of -ln p(target), a number in fp32. Padding counts as words that never come."""
         x = self.hidden(tokens, mask).view(-1, self.config.width)
         targets = targets.reshape(-1)
+        fp8, limit = self.config.precision == "fp8", self.norm.limit
         if self.config.loss != "plain":
-            return chunked_loss(x, self.head, targets, self.config.softcap, fp8=self.config.precision == "fp8",
+            return chunked_loss(x, self.head, targets, self.config.softcap, fp8=fp8, limit=limit,
                                 kernel=self.config.loss == "kernel")  # fmt: skip
-        z = fp8_linear(x, self.head) if self.config.precision == "fp8" else F.linear(x, self.head.to(x.dtype))
+        z = fp8_linear(x, self.head, limit) if fp8 else F.linear(x, self.head.to(x.dtype))
         return F.cross_entropy(capped(z, self.config.softcap).float(), targets)
 
 
@@ -210,10 +227,10 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float, fp8: bool, kernel: bool,
-        train: bool,
+        limit: float | None, train: bool,
     ) -> torch.Tensor:  # fmt: skip
         weight, find = head.to(x.dtype), losses_by_kernel if kernel else losses_of
-        by_weight = fp8_product(weight) if fp8 else lambda rows: rows @ weight.t()
+        by_weight = fp8_product(head, limit) if fp8 else lambda rows: rows @ weight.t()
         total, parts = torch.zeros((), device=x.device), []
         dw = torch.zeros_like(head, dtype=torch.float32)
         for rows, target in zip(x.split(_CHUNK), targets.split(_CHUNK), strict=True):
@@ -231,18 +248,18 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         dx, dw = ctx.saved_tensors
         part = grads[0] / ctx.tokens
-        return (dx * part).to(dx.dtype), dw * part, None, None, None, None, None
+        return (dx * part).to(dx.dtype), dw * part, None, None, None, None, None, None
 
 
 def chunked_loss(
     x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float = 0.0, *, fp8: bool = False,
-    kernel: bool = False,
+    kernel: bool = False, limit: float | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """The loss of x [N, d] under the last layer [V, d], with at most 8,192 tokens' logits in memory.
 
     With `fp8` the logits are made in 8 bits; the gradients, whose errors the chunks would add up, in the format of x.
-    With `kernel` the softmax is one kernel, not what a compiler makes of its formula.
+    With `kernel` the softmax is one kernel, not what a compiler makes of its formula. No number in x exceeds `limit`.
 
     Sources: Hsu et al. 2024 (Liger), Wijmans et al. 2024.
     """
-    return _ChunkedLoss.apply(x, head, targets, cap, fp8, kernel, torch.is_grad_enabled())
+    return _ChunkedLoss.apply(x, head, targets, cap, fp8, kernel, limit, torch.is_grad_enabled())

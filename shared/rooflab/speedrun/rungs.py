@@ -30,6 +30,7 @@ class Rung:
         step_time, memory, loss: what it should do to each: "less", "same" or "more".
         source: where the idea is from.
         needs: what a device must have: a format of products, "graph", "compiler", "kernels", or nothing.
+        of: the rung whose operation it computes in another way; without that it has nothing to do.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Rung:
     loss: str = "same"
     source: str = ""
     needs: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,12 @@ RUNGS: tuple[Rung, ...] = (
          "less", loss="less", source="Zhang and Sennrich 2019; Henry et al. 2020"),
     Rung("rotary-kernel", {"rotation": "kernel"},
          "A compiler computes the gradients of queries, keys and values where it joins them; a kernel each one once.",
-         "less", source="Rooflab's kernels", needs="kernels"),
+         "less", source="Rooflab's kernels", needs="kernels", of="rotary"),
     Rung("squared-relu", {"activation": "squared relu"}, "Cheaper than GELU, and better for a language model.",
          "less", loss="less", source="So et al. 2021"),
+    Rung("mlp-kernel", {"mlp": "kernel"},
+         "The square is taken where its product ends, and its gradient where that of the next one does.",
+         "less", "less", source="Rooflab's kernels", needs="kernels", of="squared-relu"),
     Rung("zero-init", {"zero_init": True, "tied": False},
          "Every block starts as the identity and the head, untied from the token table, at equal odds.",
          "more", "more", "less", source="Zhang et al. 2019; Yang et al. 2022; Jordan et al. 2024"),
@@ -103,7 +108,7 @@ RUNGS: tuple[Rung, ...] = (
          "less", loss="same", source="Dao et al. 2023; Jordan et al. 2024"),
     Rung("window", {"attention": "window"}, "Attention looks back a quarter of T at first, and all of it at the end.",
          "less", loss="same", source="Beltagy et al. 2020; Jordan et al. 2024"),
-    Rung("fp8", {"precision": "fp8"}, "Products at twice the rate of bf16, with a scale for each tensor.",
+    Rung("fp8", {"precision": "fp8"}, "Forward products at twice the rate of bf16; the weights bound what is scaled.",
          "less", loss="more", source="Micikevicius et al. 2022", needs="fp8"),
 )  # fmt: skip
 
@@ -135,6 +140,13 @@ def missing(rung: Rung, device: Device) -> str:
     return ""
 
 
+def _idle(rung: Rung, chosen: set[str], base: Config) -> str:
+    """Why a rung has nothing to do here; empty if it has."""
+    changes = find_rung(rung.of).change if rung.of and rung.of not in chosen else {}
+    there = all(getattr(base, name) == value for name, value in changes.items())
+    return "" if there else f"there is nothing for it to do without {rung.of}"
+
+
 def select(
     base: Config, *, rung: str = "", up_to: str = "", only: Iterable[str] = (), without: Iterable[str] = (),
     device: Device | None = None,
@@ -162,7 +174,8 @@ def select(
     if up_to or (without and not wanted):
         wanted = set(names[: names.index(up_to) + 1 if up_to else None])
     chosen = [each for each in RUNGS if each.name in wanted - set(without)]
-    reasons = {each.name: missing(each, device or find_device()) for each in chosen}
+    reasons = {each.name: missing(each, device or find_device()) or _idle(each, wanted - set(without), base)
+               for each in chosen}  # fmt: skip
     taken = [each for each in chosen if not reasons[each.name]]
     changes = {name: value for each in taken for name, value in each.change.items()}
     config = base.change(**changes, rungs=(*base.rungs, *(each.name for each in taken if each.change)))

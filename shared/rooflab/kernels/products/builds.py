@@ -19,6 +19,7 @@ __all__ = ["ENGINE", "builds", "matvec", "matvec_hopper"]
 ENGINE = ("sm90", "sm100")  # chips with a copy engine for tiles
 _PLAIN = ("sm80", "gfx942")
 _SIZES = "M N K"
+_CODED = ("codes", "x_scale", "w_scale", "a_scale")  # what products of fp8 have
 
 
 def builds() -> dict[str, Build]:
@@ -50,7 +51,41 @@ def builds() -> dict[str, Build]:
     for form in ("plain", "int8", "fp8", "int4"):
         made[f"matvec_{form}"] = matvec(form, ENGINE, rows=1)
         made[f"matvec_{form}_plain"] = matvec(form, _PLAIN, rows=1)
-    return made | _hopper()
+    return made | _squared_relu() | _hopper()
+
+
+def _squared_relu() -> dict[str, Build]:
+    """The products with an activation in them, with the largest tiles and with two programs a multiprocessor."""
+    from .triton_squared_relu import squared_relu_gradient_kernel, squared_relu_kernel
+
+    numbers = dict.fromkeys(_SIZES.split(), "i32")
+    made = {}
+    for name, place, kind, chips in (
+        ("", 0, "", ENGINE), ("_pairs", 5, "", ENGINE[:1]), ("_plain", 0, " plain", _PLAIN),
+        ("_gradient", 0, " gradient", ENGINE), ("_gradient_large", 1, " gradient", ENGINE[:1]),
+        ("_gradient_plain", 0, " gradient plain", _PLAIN),
+    ):  # fmt: skip
+        tiling = TILINGS[f"16{kind}"][place][0]
+        back, flags = "gradient" in kind, dict[str, Any](PRECISION="ieee")
+        found = _matrices(tiling, "bf16", "bf16", False, not back)
+        types = dict(zip(("dh", "dy", "v") if back else ("a", "x", "w"), found.values(), strict=True)) | numbers
+        kernel, more = squared_relu_kernel, dict[str, Any](dict.fromkeys(_CODED))
+        if back:
+            kernel, more = squared_relu_gradient_kernel, {"AHEAD": chips != _PLAIN}
+            types |= {"a": found["c"], "a_start": "*bf16", "a_step": "i32"}
+        made[f"squared_relu{name}"] = _built(kernel, types, tiling, flags | more, chips)
+    for name, place in (("", 0), ("_large", 1)):
+        tiling = TILINGS["8 squares"][place][0]
+        types = _in_codes(tiling) | dict.fromkeys(_CODED[1:], "*fp32") | numbers
+        flags = {"PRECISION": "ieee"}
+        made[f"squared_relu_codes{name}"] = _built(squared_relu_kernel, types, tiling, flags, ENGINE[: 2 - place])
+    return made
+
+
+def _in_codes(tiling: Mapping[str, Any]) -> dict[str, str]:
+    found, part = _matrices(tiling, "fp8e4nv", "bf16", False, True), (tiling["TILE_M"], tiling["TILE_N"])
+    codes = _described("fp8e4nv", part[0], part[1] // tiling["PARTS"])
+    return {"a": found["c"], "codes": codes, "x": found["a"], "w": found["b"]}
 
 
 def matvec(

@@ -13,13 +13,14 @@ from rooflab.kernels.benchmark import Case
 
 from . import matvec_cases
 
-__all__ = ["FP8_SIZES", "SIZES", "cases"]
+__all__ = ["FP8_SIZES", "MLP_SIZES", "SIZES", "cases"]
 
 # M, N and K; 1000 is no multiple of a tile, 14336 as in the layers of a language model.
 SIZES = (
     (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (4096, 4096, 1000), (4096, 4096, 14336),
     (4096, 1000, 4096), (4096, 14336, 4096),
 )  # fmt: skip
+MLP_SIZES = ((65536, 3072, 768),)  # of GPT-2-small, at the batch of the speedrun
 FP8_SIZES = ((4096, 4096, 4096), (8192, 8192, 8192))
 
 
@@ -28,6 +29,7 @@ def cases(
     fp8_sizes: tuple[tuple[int, int, int], ...] = FP8_SIZES,
     device: str = "cuda",
     thin_sizes: tuple[tuple[int, int, int], ...] = matvec_cases.SIZES,
+    mlp_sizes: tuple[tuple[int, int, int], ...] = MLP_SIZES,
 ) -> Iterator[Case]:
     """Yield every product at every size (M, N, K), those with few rows at others."""
     for size in sizes:
@@ -35,6 +37,8 @@ def cases(
     for size in fp8_sizes:
         for kind in ("tensor", "row", "block"):
             yield _scaled(*size, kind, device)
+    for size in mlp_sizes:
+        yield from _squared_relu(*size, device)
     yield from matvec_cases.cases(thin_sizes, device)
 
 
@@ -56,6 +60,35 @@ def _matmul(m: int, n: int, k: int, device: str) -> Case:
 
     candidates: dict[str, Callable[..., Any]] = {"cublas": torch.matmul, "rooflab": matmul}
     return Case("matmul", f"{m} x {n} x {k}", made, candidates, "cublas", torch.matmul, k)
+
+
+def _squared_relu(m: int, n: int, k: int, device: str) -> Iterator[Case]:
+    """A product with a squared ReLU in it, and the gradient of that; beside the library's product, which does less."""
+    import torch
+
+    from .torch_squared_relu import gradient, product
+
+    def forward(x: Any, w: Any) -> Any:
+        return (x @ w.t()).relu().square()
+
+    def backward(dy: Any, v: Any, a: Any) -> Any:
+        return 2 * a.sqrt() * (dy @ v)
+
+    def made(seed: int) -> tuple[Any, ...]:
+        x, w = _normal((m, k), 2 * seed, device), _normal((n, k), 2 * seed + 1, device) / k**0.5
+        return x.bfloat16(), w.bfloat16()
+
+    def given(seed: int) -> tuple[Any, ...]:
+        x, w = made(seed)
+        return x, w.t().contiguous(), forward(x, w)
+
+    size = f"{m} x {n} x {k}"
+    one: dict[str, Callable[..., Any]] = {"product": lambda x, w: x @ w.t(), "rooflab": product, "eager": forward}
+    yield Case("squared_relu", size, made, one, "product", forward, k, 0.95)
+    two: dict[str, Callable[..., Any]] = {
+        "product": lambda dy, v, a: torch.mm(dy, v), "rooflab": gradient, "eager": backward,
+    }  # fmt: skip
+    yield Case("squared_relu_gradient", size, given, two, "product", backward, k, 0.9)
 
 
 def _scaled(m: int, n: int, k: int, kind: str, device: str) -> Case:

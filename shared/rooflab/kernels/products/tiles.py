@@ -31,7 +31,8 @@ def _tiling(
 
 # Kind of product -> tilings, each with its rate in the long run relative to the first one's, as measured on an H200.
 # The kinds are the bits of an element; "exact" adds up 128 terms of fp8 at a time in registers, "blocks" gives each
-# such sum a scale, and "plain" stands for chips without a copy engine for tiles.
+# such sum a scale, and "plain" stands for chips without a copy engine for tiles. "gradient" reads a third matrix at the
+# end, and "squares" writes two, both of which ask for more and smaller parts; their rates are not measured yet.
 # The larger a tile, the fewer bytes of shared memory the matrix units read for a product, up to 128 x 256. Two
 # programs of half that size take turns: one multiplies while the other stores.
 TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
@@ -44,6 +45,20 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
         (_tiling(128, 128, 64, 4, 3, 2, 2), 0.97),
         (_tiling(64, 128, 64, 4, 3, 1, 2), 0.75),
         (_tiling(64, 64, 64, 4, 4, 1, 3), 0.5),
+    ),
+    "16 gradient": (
+        (_tiling(128, 128, 64, 4, 3, 4, 2), 1.0),
+        (_tiling(128, 256, 64, 8, 4, 8), 0.98),
+        (_tiling(128, 256, 64, 8, 3, 4), 0.97),
+        (_tiling(128, 128, 64, 8, 3, 4, 2), 0.96),
+        (_tiling(64, 128, 64, 4, 3, 2, 2), 0.75),
+    ),
+    "8 squares": (
+        (_tiling(128, 128, 128, 4, 3, 4, 2), 1.0),
+        (_tiling(128, 256, 128, 8, 4, 4), 0.98),
+        (_tiling(128, 256, 128, 8, 3, 2), 0.97),
+        (_tiling(128, 128, 128, 8, 3, 4, 2), 0.96),
+        (_tiling(64, 128, 128, 4, 3, 2, 2), 0.75),
     ),
     "8": (
         (_tiling(128, 256, 128, 8, 4, 2, group=16), 1.0),
@@ -64,6 +79,10 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
     ),
     "32": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
     "16 plain": ((_tiling(64, 128, 32, 8, 3, 1, 2), 1.0), (_tiling(64, 64, 32, 4, 3, 1, 2), 0.8)),
+    "16 gradient plain": ((_tiling(64, 128, 32, 8, 3, 1, 2), 1.0), (_tiling(64, 64, 32, 4, 3, 1, 2), 0.8)),
+    "32 gradient": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
+    "32 gradient plain": ((_tiling(64, 64, 16, 8, 3, 1, 2), 1.0),),
+    "8 squares plain": ((_tiling(64, 128, 64, 4, 3), 1.0),),
     "8 plain": ((_tiling(128, 128, 64, 8, 3), 1.0),),
     "8 exact plain": ((_tiling(128, 128, 64, 8, 3), 1.0),),
     "blocks plain": ((_tiling(64, 64, 128, 8, 2), 1.0),),

@@ -19,7 +19,7 @@ __all__ = ["RUNGS_OF_TWIN", "narrowed", "reasons", "refuse"]
 _FORMS: dict[str, tuple[Any, ...]] = {
     "precision": ("fp32", "tf32", "bf16"), "attention": ("plain", "fused"), "compile": ("no", "model"),
     "loss": ("plain",), "graph": (False,), "position": ("learned",), "norm": ("layer",), "qk_norm": (False,),
-    "wide_heads": (False,), "rotation": ("plain",),
+    "wide_heads": (False,), "rotation": ("plain",), "mlp": ("plain",),
     "activation": ("gelu",), "zero_init": (False,), "tied": (True,), "value_skip": (False,), "softcap": (0.0,),
     "accumulation": (1,),
 }  # fmt: skip
