@@ -38,8 +38,12 @@ def trained(config, data=DATA, **more):
 
 
 def on_cpu(config):
-    """What a processor runs of a selection for a GPU; compiling is tested below, the MLP by a kernel elsewhere."""
-    return config.change(compile="no", graph=False, mlp="plain")  # interpreted, a step of it takes seconds
+    """What a processor runs of a selection for a GPU: compiling is tested below, what kernels compute with the model.
+
+    Interpreted, a step with one of them takes seconds.
+    """
+    loss = "chunks" if config.loss == "kernel" else config.loss
+    return config.change(compile="no", graph=False, mlp="plain", rotation="plain", loss=loss)
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
