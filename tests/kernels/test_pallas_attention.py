@@ -138,8 +138,7 @@ def test_it_is_lowered_for_a_chip_that_is_not_there(causal, platform, call):
 def test_whole_blocks_are_lowered_for_a_hopper_that_is_not_there(causal, monkeypatch):
     """Layouts are inferred on the way, as they are not when it is interpreted."""
     shapes = [jax.ShapeDtypeStruct((1, heads, 256, 128), "bfloat16") for heads in (4, 2, 2)]
-    if not pallas_attention_hopper.fits(*shapes[:2], causal):
-        pytest.skip("needs JAX 0.11, or absl-py with an older one")
+    assert pallas_attention_hopper.fits(*shapes[:2], causal)
     for module in (pallas_attention, pallas_attention_backward):
         monkeypatch.setattr(module, "hopper", lambda: True)
 
@@ -164,8 +163,7 @@ def test_only_whole_blocks_go_to_hopper():
 def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
     """Two programs that take two tiles each; there is one block of keys, or there are more than a ring."""
     q, k, v = inputs(1, 2, 1, 256, 384, 64, "bfloat16")
-    if not pallas_attention_hopper.fits(q, k, causal):
-        pytest.skip("needs JAX 0.11, or absl-py with an older one")
+    assert pallas_attention_hopper.fits(q, k, causal)
     mosaic_products.use(monkeypatch, pallas_attention_hopper)
     monkeypatch.setattr(pallas_attention_hopper, "processors", lambda: 2)
     k, v = (each[:, :, :256] for each in (k, v)) if causal else (k, v)
@@ -186,8 +184,7 @@ def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
 def test_the_gradients_for_hopper_interpreted(causal, monkeypatch):
     """Two heads share their keys; some programs have one block to walk along, others more than a ring."""
     q, k, v = inputs(1, 2, 1, 128, 192, 64, "bfloat16")
-    if not pallas_backward_hopper.fits(q, k):
-        pytest.skip("needs JAX 0.11, or absl-py with an older one")
+    assert pallas_backward_hopper.fits(q, k)
     mosaic_products.use(monkeypatch, pallas_backward_hopper)
     call = functools.partial(pallas_backward_hopper.backward_on_hopper, **mosaic_products.interpreter())
     monkeypatch.setattr(
