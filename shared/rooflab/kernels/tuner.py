@@ -60,9 +60,7 @@ def tune_kernels(kernels: Iterable[str], size: str | None = None) -> Path:
 
 def as_toml(found: Mapping[str, Mapping[str, Mapping[tuple[int, ...], Choice]]]) -> str:
     """Return choices as the text of `choices.toml`."""
-    lines = [
-        "# The block sizes that were fastest, by chip, kernel and sizes. Written by `rooflab bench kernels --tune`."
-    ]
+    lines = [_HEAD]
     for chip, kernels in sorted(found.items()):
         for kernel, choices in sorted(kernels.items()):
             lines += ["", f"[{json.dumps(chip)}.{kernel}]"]
