@@ -1,7 +1,6 @@
 """The command `rooflab bench kernels`: every kernel beside its ceiling and its rivals, in one run.
 
 >>> import argparse
-import re
 >>> parser = argparse.ArgumentParser(); add_bench_options(parser)
 >>> parser.parse_args(["kernels", "softmax"]).kernel
 ['softmax']
