@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .kernel_figure import draw_pictures
 from .plaintext import terminal_width
 from .progress import Progress
 from .tables import render_text
@@ -22,7 +23,7 @@ from .units import format_si
 if TYPE_CHECKING:
     from .kernels.benchmark import Case
 
-__all__ = ["add_bench_options", "bench", "draw", "row"]
+__all__ = ["add_bench_options", "bench", "row"]
 
 Found = Mapping[str, Mapping[str, Any]]  # of each case: its ceiling's name, the target, the seconds of each candidate
 _UNIT = "kernels_"  # a record for each kernel, under this name and the kernel's
@@ -151,8 +152,9 @@ def _show(found: Found, output: Path) -> None:
     print(render_text(head, [row(name, one) for name, one in found.items()], width=terminal_width()))
     print("\nrooflab, best rival: share of the speed of the ceiling, a copy of the same size or the library to beat.")
     output.mkdir(parents=True, exist_ok=True)
-    (output / "kernels.png").write_bytes(draw(found))
-    print(f"The figure is {output / 'kernels.png'}.")
+    for name, picture in draw_pictures(found).items():
+        (output / f"kernels-{name}.png").write_bytes(picture)
+    print(f"The figures are {output / 'kernels-*.png'}.")
 
 
 def row(name: str, one: Mapping[str, Any]) -> list[str]:
@@ -173,31 +175,6 @@ def row(name: str, one: Mapping[str, Any]) -> list[str]:
         short += [f"over {format_si(one['most_bytes'], 'B')}"] if peak > one["most_bytes"] else []
     taken = format_si(one["seconds"][OURS], "s")
     return [kernel, size, taken, f"{shares[OURS]:.2f}", told, ", ".join([f"{one['target']:.2f}", *short])]
-
-
-def draw(found: Found) -> bytes:
-    """Return a picture (PNG): each case a line, each candidate a point at its share of the ceiling's speed."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from .kernels.benchmark import OURS, share
-    from .plots.style import BOUND, house_style, png, series_style
-
-    shares = {name: share(one["seconds"], one["ceiling"]) for name, one in found.items()}
-    others = sorted({rival for each in shares.values() for rival in each} - {OURS})
-    with matplotlib.rc_context(house_style):
-        fig = Figure(figsize=(7.2, 1.4 + 0.26 * len(found)), layout="constrained")
-        ax = fig.subplots()
-        ax.axvline(1.0, linestyle="--", label="the ceiling", **dict[str, Any](BOUND))
-        for number, name in enumerate([OURS, *others]):
-            style = series_style(number) | {"linestyle": "none", "markersize": 7 if name == OURS else 5}
-            points = [(each[name], place) for place, each in enumerate(shares.values()) if name in each]
-            ax.plot(*zip(*points, strict=True), label=name, **style)
-        ax.set_yticks(range(len(found)), list(found))
-        ax.set(ylim=(len(found) - 0.5, -0.5), xlim=(0, None), xlabel="share of the ceiling's speed")
-        fig.legend(loc="outside lower center", ncols=4)
-        fig.suptitle("How near each kernel comes to its ceiling", x=0.01, ha="left")
-        return png(fig)
 
 
 def _free() -> None:

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from rooflab import kernel_bench
+from rooflab import kernel_bench, kernel_figure
 from rooflab.clocks import HostClock
 from rooflab.kernels import benchmark
 from rooflab.kernels.attend.cases import cases as attention
 from rooflab.kernels.benchmark import Case, graph_clock, run_case, share
+from rooflab.kernels.catalogue import every_case
 from rooflab.kernels.pointwise.cases import cases as pointwise
 from rooflab.kernels.quantize.cases import cases as quantize
 from rooflab.kernels.rows.cases import cases as rows
@@ -160,8 +161,18 @@ def test_results_are_kept_as_they_come_a_record_for_each_kernel(tmp_path, monkey
         kernel_bench.bench(options(tmp_path, "--recorded", "nowhere"))
 
 
-def test_the_figure_is_a_picture(tmp_path):
-    assert kernel_bench.draw(FOUND).startswith(b"\x89PNG")
+def test_each_group_of_kernels_has_a_picture_of_its_own():
+    one = {"ceiling": "copy", "target": 0.95, "seconds": {"copy": 1e-5, "rooflab": 1.1e-5, "a new rival": 2e-5}}
+    drawn = kernel_figure.draw_pictures({"softmax 8 x 8": one, "unheard_of 8 x 8": one, "matmul 8 x 8 x 8": one})
+    assert list(drawn) == ["rows-forward", "products", "others"]
+    assert all(picture.startswith(b"\x89PNG") for picture in drawn.values())
+    assert drawn["others"] != drawn["products"]
+
+
+def test_every_kernel_that_is_measured_stands_in_one_picture():
+    shown = [kernel for _, kernels in kernel_figure.PICTURES.values() for kernel in kernels]
+    assert len(shown) == len(set(shown))
+    assert set(shown) == {case.kernel for case in every_case(device="cpu")}
 
 
 def test_without_a_gpu_the_command_says_what_to_do_instead(capsys, monkeypatch):

@@ -28,16 +28,15 @@ def every_build() -> dict[str, Build]:
     return made
 
 
-def every_case(wanted: Sequence[str] = ()) -> Iterator[Case]:
-    """Yield the cases of the benchmark, of some kernels or of all; tensors are made when a case runs.
+def every_case(wanted: Sequence[str] = (), device: str = "cuda") -> Iterator[Case]:
+    """Yield the cases of the benchmark, of some kernels or of all; its large tensors are made when a case runs.
 
     Raises:
         ValueError: there is no such kernel; the message names those that there are.
     """
-
     cases: list[Case] = []
     for family in FAMILIES:
-        cases += importlib.import_module(f"{__package__}.{family}.cases").cases()
+        cases += importlib.import_module(f"{__package__}.{family}.cases").cases(device=device)
     known = list(dict.fromkeys(case.kernel for case in cases))
     for name in wanted:
         if name not in known:

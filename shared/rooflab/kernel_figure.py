@@ -1,0 +1,133 @@
+"""Pictures of the benchmark of kernels: one for each group of them, as large as a page of a book holds.
+
+>>> picture_of("softmax_backward"), picture_of("a_new_one")
+('rows-backward', 'others')
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["PICTURES", "draw_pictures", "picture_of"]
+
+# Of each picture: the title, and the kernels from top to bottom.
+PICTURES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "rows-forward": ("Softmax and norms, forward", ("softmax", "rms_norm", "layer_norm", "add_rms_norm")),
+    "rows-backward": (
+        "Softmax and norms, backward",
+        ("softmax_backward", "rms_norm_backward", "layer_norm_backward"),
+    ),
+    "pointwise": ("Activations", ("gelu", "gelu_backward", "swiglu", "swiglu_backward")),
+    "quantize": ("Rounding to 8 and 4 bits", ("rows_to_fp8", "tensor_to_fp8", "mxfp8", "mxfp4", "nvfp4")),
+    "products": (
+        "Matrix products",
+        ("matmul", "scaled_matmul_tensor", "scaled_matmul_row", "scaled_matmul_block", "squared_relu",
+         "squared_relu_gradient"),
+    ),
+    "attention": ("Attention", ("attention", "attention_training", "rotary_heads", "rotary_heads_backward")),
+    "decode": (
+        "Decoding, a few rows or one query",
+        ("matvec_plain", "matvec_int8", "matvec_fp8", "matvec_int4", "attention_decode"),
+    ),
+    "loss": ("Last layer and loss", ("linear_cross_entropy", "cross_entropy", "cross_entropy_capped")),
+}  # fmt: skip
+_OTHERS = ("Others", ())
+# In every picture a rival looks the same; 0 is the look of ours.
+_RIVALS = ("eager", "compiled", "liger", "jax", "torchao", "torch", "flash", "flex", "cudnn", "cublas", "scaled_mm")
+_CEILINGS = {
+    "copy": "a copy", "add": "an addition", "traffic": "equal traffic", "product": "the product alone",
+    "cudnn": "cuDNN", "cublas": "cuBLAS", "scaled_mm": "torch's _scaled_mm", "compiled": "torch.compile",
+}  # fmt: skip
+_STAGGER = (-0.22, 0.22, -0.11, 0.11)  # rows; so that rivals of equal speed do not cover each other
+
+
+def picture_of(kernel: str) -> str:
+    """Return the name of the picture that shows a kernel; ``"others"`` for one that belongs to none."""
+    return next((name for name, (_, kernels) in PICTURES.items() if kernel in kernels), "others")
+
+
+def draw_pictures(found: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
+    """Return pictures (PNG) by name: a line for each case, a point for each candidate at its share of the ceiling.
+
+    Args:
+        found: of each case ("softmax 8 x 8"): ``ceiling``, ``target`` and ``seconds`` by candidate.
+    """
+    grouped: dict[str, list[str]] = {}
+    for case in found:
+        grouped.setdefault(picture_of(case.partition(" ")[0]), []).append(case)
+    return {
+        name: _draw(*PICTURES.get(name, _OTHERS), {case: found[case] for case in grouped[name]})
+        for name in (*PICTURES, "others") if name in grouped
+    }  # fmt: skip
+
+
+def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any]]) -> bytes:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from .plots.style import BOUND, house_style, png
+
+    lines = _lines(order, found)
+    with matplotlib.rc_context(house_style):
+        fig = Figure(figsize=(7.2, 1.5 + 0.24 * len(lines)), layout="constrained")
+        ax = fig.subplots()
+        ax.axvline(1.0, linestyle="--", label="ceiling", **dict[str, Any](BOUND))
+        shares = _points(ax, lines, found)
+        ax.set_yticks(range(len(lines)), [text for text, _ in lines])
+        for label, (_, case) in zip(ax.get_yticklabels(), lines, strict=True):
+            label.set_fontweight("normal" if case else "bold")
+        ax.grid(axis="y", visible=False)
+        ax.tick_params(axis="y", length=0)
+        right = max(1.02, *shares) + 0.02
+        ax.set(ylim=(len(lines) - 0.4, -0.6), xlim=(0, right), xlabel="share of the ceiling's speed")
+        marks = len(ax.get_legend_handles_labels()[0])
+        fig.legend(loc="outside lower center", ncols=math.ceil(marks / math.ceil(marks / 5)))
+        fig.suptitle(f"{title}: how near each comes to its ceiling", x=0.01, ha="left")
+        return png(fig)
+
+
+def _lines(order: Sequence[str], found: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """From top to bottom: text, and the case that is drawn there; none where the text is a heading."""
+    by_kernel: dict[str, list[str]] = {}
+    for case in found:
+        by_kernel.setdefault(case.partition(" ")[0], []).append(case)
+    lines: list[tuple[str, str]] = []
+    for kernel in sorted(by_kernel, key=lambda name: order.index(name) if name in order else len(order)):
+        cases = by_kernel[kernel]
+        ceiling = found[cases[0]]["ceiling"]
+        lines.append((f"{kernel} (ceiling: {_CEILINGS.get(ceiling, ceiling)})", ""))
+        lines += [(case.partition(" ")[2], case) for case in cases]
+    return lines
+
+
+def _points(ax: Any, lines: Sequence[tuple[str, str]], found: Mapping[str, Mapping[str, Any]]) -> list[float]:
+    """Draw the candidates, the targets and our shares as numbers; return the shares."""
+    from .kernels.benchmark import OURS, share
+    from .plots.style import series_style
+
+    shares = {case: share(found[case]["seconds"], found[case]["ceiling"]) for _, case in lines if case}
+    present = {name for each in shares.values() for name in each} - {OURS}
+    rivals = [name for name in _RIVALS if name in present] + sorted(present - set(_RIVALS))
+    own: list[tuple[float, int]] = []
+    targets: list[tuple[float, int]] = []
+    others: dict[str, list[tuple[float, float]]] = {name: [] for name in rivals}
+    for place, (_, case) in enumerate(lines):
+        if not case:
+            continue
+        ax.axhline(place, color="#e4e4e4", linewidth=0.7, zorder=0.5)
+        own.append((shares[case][OURS], place))
+        targets.append((found[case]["target"], place))
+        for name in rivals:
+            if name in shares[case]:
+                others[name].append((shares[case][name], place + _STAGGER[rivals.index(name) % len(_STAGGER)]))
+        ax.annotate(f"{shares[case][OURS]:.2f}", (1.01, place), xycoords=("axes fraction", "data"), va="center",
+                    fontsize=8.5, color=series_style(0)["color"])  # fmt: skip
+    bare: dict[str, Any] = {"linestyle": "none"}
+    ax.plot(*zip(*targets, strict=True), label="target", marker="|", color="#333333", markersize=11, **bare)
+    ax.plot(*zip(*own, strict=True), label=OURS, **series_style(0) | bare | {"markersize": 7.5, "zorder": 4})
+    for name in rivals:
+        look = series_style(1 + _RIVALS.index(name) if name in _RIVALS else len(_RIVALS) + 1)
+        ax.plot(*zip(*others[name], strict=True), label=name, **look | bare | {"markersize": 5, "zorder": 3.5})
+    return [value for each in shares.values() for value in each.values()]
