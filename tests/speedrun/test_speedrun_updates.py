@@ -36,6 +36,22 @@ def test_muon_against_its_formula():
     torch.testing.assert_close(params, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_muon_in_two_kernels_does_the_same_and_is_compiled_once_for_all_rates():
+    made = torch.Generator().manual_seed(1)
+    grads = [torch.randn(2, 8, 4, generator=made) for _ in range(3)]
+    params, plain = torch.ones(2, 8, 4), torch.ones(2, 8, 4)
+    held, taken = torch.empty(2, 8, 4), torch.empty(2, 8, 4)
+    fused = Muon([(params, held)], Ranks(), momentum=0.9, weight_decay=0.1, fused=True)
+    eager = Muon([(plain, taken)], Ranks(), momentum=0.9, weight_decay=0.1)
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for rate_now, grad in zip((0.5, 0.25, 0.125), grads, strict=True):
+            held.copy_(grad), taken.copy_(grad)
+            fused.step(rate_now), eager.step(rate_now)
+    torch.testing.assert_close(params, plain, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(fused.averages, eager.averages)
+
+
 def test_parameters_lie_side_by_side():
     gpt = GPT(config(value_skip=True))
     before = {name: param.detach().clone() for name, param in gpt.named_parameters()}

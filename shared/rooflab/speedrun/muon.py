@@ -37,12 +37,26 @@ def orthogonal(stack: Any, *, steps: int = 5, dtype: Any = None) -> Any:
     tall = x.shape[-2] > x.shape[-1]
     if tall:  # the product of rows with rows is then the smaller one
         x = x.mT
-    x = x / (x.float().norm(dim=(-2, -1), keepdim=True) + 1e-7).to(x.dtype)  # all singular values are below 1
+    norm = torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True, dtype=torch.float32)
+    x = x / (norm + 1e-7).to(x.dtype)  # all singular values are below 1
     for _ in range(steps):
         gram = torch.bmm(x, x.mT)
         mixed = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
-        x = torch.baddbmm(x, mixed, x, beta=a)
+        mixed.diagonal(dim1=-2, dim2=-1).add_(a)  # so that what follows is one product, without a copy of x to add to
+        x = torch.bmm(mixed, x)
     return x.mT if tall else x
+
+
+def _look_ahead(grads: Any, average: Any, momentum: float, dtype: Any) -> Any:
+    """Take the gradients into their average, in place; return where momentum will lead, rounded for the iteration."""
+    average.lerp_(grads, 1 - momentum)
+    return grads.lerp(average, momentum).to(dtype)
+
+
+def _move(params: Any, update: Any, lr: Any, decay: float, scale: float) -> None:
+    """Shrink the parameters and take an update from them, in place."""
+    params.mul_(1 - lr * decay)
+    params.sub_(update.float() * (lr * scale))
 
 
 class Muon:
@@ -53,21 +67,29 @@ class Muon:
         ranks: each orthogonalizes its share of every stack.
         momentum: mu, with Nesterov's look ahead.
         weight_decay: as in AdamW, times the learning rate.
+        fused: what comes before the products is compiled into one kernel, and what comes after them into another.
     """
 
-    def __init__(self, stacks: list[tuple[Any, Any]], ranks: Ranks, momentum: float, weight_decay: float) -> None:
+    def __init__(
+        self, stacks: list[tuple[Any, Any]], ranks: Ranks, momentum: float, weight_decay: float, *, fused: bool = False
+    ) -> None:
         import torch
 
         self.stacks, self.ranks, self.momentum, self.weight_decay = stacks, ranks, momentum, weight_decay
         self.averages = [torch.zeros_like(grads) for _, grads in stacks]
+        self.fused, self.before, self.after = fused, _look_ahead, _move
+        if fused:
+            self.before, self.after = (torch.compile(each, dynamic=False) for each in (_look_ahead, _move))
 
     def step(self, lr: Any) -> None:
         """One update; the rate is a number on the device, so that a graph can be replayed with another one."""
+        import torch
+
+        if self.fused and not isinstance(lr, torch.Tensor):  # compiled code would take another number for another code
+            lr = torch.full((), lr, device=self.averages[0].device)
         for (params, grads), average in zip(self.stacks, self.averages, strict=True):
-            average.lerp_(grads, 1 - self.momentum)
-            ahead = grads.lerp(average, self.momentum)
-            update = self.ranks.share(ahead, orthogonal)
+            dtype = torch.bfloat16 if grads.is_cuda else grads.dtype
+            update = self.ranks.share(self.before(grads, average, self.momentum, dtype), orthogonal)
             rows, columns = params.shape[-2:]
             scale = max(1.0, rows / columns) ** 0.5  # so that an output changes alike whatever the shape
-            params.mul_(1 - lr * self.weight_decay)
-            params.sub_(update.float() * (lr * scale))
+            self.after(params, update, lr, self.weight_decay, scale)

@@ -127,7 +127,8 @@ class Updates:
         )  # fmt: skip
         # Muon's rate is some 20 times AdamW's: the same decay for each step asks for as much less of it.
         decay = config.weight_decay * config.lr / config.matrix_lr if muon else 0.0
-        self.muon = Muon(buffers.stacks, ranks, config.momentum, decay) if muon else None
+        fused = config.compile != "no" and device.type == "cuda"  # on a CPU the step alone is compiled
+        self.muon = Muon(buffers.stacks, ranks, config.momentum, decay, fused=fused) if muon else None
         self.step()  # at a rate of zero: it makes the moments, and changes nothing
         for state in self.states():
             state.zero_()
