@@ -185,7 +185,7 @@ def test_an_accelerators_ladder_compiles_its_runs_together_first(monkeypatch, tm
     card = SimpleNamespace(is_accelerator=True, memory_bytes=150e9, jax=None, slug="card")
     place = SimpleNamespace(device=card, data=toys.corpus(), ceilings=CEILINGS, ranks=Ranks())
     monkeypatch.setattr(commands, "here", lambda *_, **__: place)
-    monkeypatch.setattr("rooflab.speedrun.rungs.missing", lambda rung, device: "no" if rung.name == "graph" else "")
+    monkeypatch.setattr("rooflab.speedrun.rungs.missing", lambda rung, *_: "no" if rung.name == "graph" else "")
     monkeypatch.setattr("rooflab.records.save_record", lambda unit, values, **_: kept.append(list(values["rungs"])))
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     monkeypatch.setattr(warming, "compile_ahead", lambda configs, data, workers: compiled.append((configs, workers)))

@@ -55,7 +55,7 @@ def test_a_window_of_everything_needs_no_mask():
 
 def test_no_token_sees_a_later_one():
     for form in ("plain", "fused", "window"):
-        gpt = made(attention=form, position="rotary", value_skip=True)
+        gpt = made(attention=form, position="rotary", value_skip=True, token_shift=True)
         tokens = batch()[0]
         other = tokens.clone()
         other[:, 10:] = (other[:, 10:] + 1) % WORDS
@@ -64,6 +64,38 @@ def test_no_token_sees_a_later_one():
             before, after = gpt.logits(tokens, mask), gpt.logits(other, mask)
         torch.testing.assert_close(before[:, :10], after[:, :10])
         assert not torch.allclose(before[:, 10:], after[:, 10:])
+
+
+def test_a_shift_mixes_each_token_with_the_one_before_it():
+    shift = model_module.Shift(4)
+    with torch.no_grad():
+        shift.share.copy_(torch.tensor([0.5, 0.0, 1.0, -0.5]))
+    x = torch.tensor([[[2.0, 2.0, 2.0, 2.0], [4.0, 4.0, 4.0, 4.0]]])
+    wanted = [[[1.0, 2.0, 0.0, 3.0], [3.0, 4.0, 2.0, 5.0]]]
+    assert shift(x).tolist() == wanted
+    assert shift.grown(None) is None
+    # Of rows of length 4 and 8, the fourth channel of the second could come to 8 * 1.5 + 4 * 0.5.
+    assert shift.grown(8.0).item() == pytest.approx(16.0)
+    assert shift(x).abs().amax() <= shift.grown(8.0)
+
+
+def test_what_a_shift_makes_longer_stays_within_the_bound_of_fp8(monkeypatch):
+    seen = []
+    real = model_module.fp8_linear
+
+    def watched(x, weight, limit=None):
+        if weight.shape[0] == 3 * x.shape[-1]:
+            seen.append((x.detach().float().abs().amax().item(), float(limit)))
+        return real(x, weight, limit)
+
+    monkeypatch.setattr(model_module, "fp8_linear", watched)
+    gpt = made(precision="fp8", norm="rms", token_shift=True, width=32)
+    with torch.no_grad():
+        for block in gpt.blocks:
+            block.shift.share.fill_(-3.0)
+    gpt(*batch())
+    assert len(seen) == 2
+    assert all(largest <= limit == pytest.approx(7 * 32**0.5) for largest, limit in seen)
 
 
 def test_wide_heads_are_half_as_many():
@@ -277,7 +309,7 @@ def test_fp8_is_one_compiled_graph(mlp):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"attention": "magic"}, "expected attention, one of plain, fused, kernel, window; found 'magic'"),
+        ({"attention": "magic"}, "expected attention to be one of plain, fused, kernel, window; found 'magic'"),
         ({"width": 33}, "even multiple of the heads"),
         ({"batch": 0}, "expected batch to be 1 or more"),
         ({"batch": 1.5}, "expected batch to be a whole number"),

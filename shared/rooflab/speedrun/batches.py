@@ -13,9 +13,9 @@ what one with twice the batch would, and a run that is resumed goes on where it 
 from __future__ import annotations
 
 import contextlib
-import queue
-import threading
-from collections.abc import Generator, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -76,8 +76,8 @@ class Batches:
     def at(self, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets of a step."""
         size = self.length + 1
-        rows = np.stack([np.asarray(self.tokens[w * size : (w + 1) * size]) for w in self.windows(step)])
-        whole = rows.astype(np.int64)
+        rows = [np.asarray(self.tokens[w * size : (w + 1) * size]) for w in self.windows(step)]
+        whole = np.stack(rows).astype(np.int64)
         return whole[:, :-1], whole[:, 1:]
 
 
@@ -117,40 +117,18 @@ def on_device(batches: Batches, first: int, last: int, device: Any, *, ahead: bo
     pairs = _ahead(made, first, last) if ahead else (made(step) for step in range(first, last))
     with contextlib.closing(pairs):  # also where the reader leaves early: the thread has ended when this has
         for pair in pairs:
-            inputs, targets = pair.to(device, non_blocking=pinned).unbind(0)
-            yield inputs, targets
+            yield pair.to(device, non_blocking=pinned).unbind(0)
 
 
-def _ahead(made: Any, first: int, last: int) -> Generator[Any, None, None]:
+def _ahead(made: Callable[[int], Any], first: int, last: int) -> Generator[Any, None, None]:
     """The same values, made by a thread that is two ahead; its errors come out here."""
-    ready: queue.Queue[Any] = queue.Queue(maxsize=2)
-    stop = threading.Event()
-
-    def put(value: Any) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put(value, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
-        try:
-            for step in range(first, last):
-                if not put(made(step)):
-                    return
-        except Exception as error:
-            put(error)
-
-    thread = threading.Thread(target=work, name="speedrun-loader", daemon=True)
-    thread.start()
+    worker = ThreadPoolExecutor(1, "speedrun-loader")
     try:
-        for _ in range(first, last):
-            value = ready.get()
-            if isinstance(value, Exception):
-                raise value
+        waiting = deque(worker.submit(made, step) for step in range(first, min(first + 2, last)))
+        for step in range(first, last):
+            value = waiting.popleft().result()
+            if step + 2 < last:
+                waiting.append(worker.submit(made, step + 2))
             yield value
     finally:
-        stop.set()
-        thread.join()
+        worker.shutdown(cancel_futures=True)

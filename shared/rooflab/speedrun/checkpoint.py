@@ -80,20 +80,13 @@ def check(values: dict[str, Any], config: Config, digest: str, world: int) -> No
         kept = from_dict(values["config"])
     except (ConfigError, KeyError) as error:
         raise CheckpointError(f"The checkpoint is of another version of Rooflab ({error}).") from error
-    ours, theirs = config.to_dict(), kept.to_dict()
-    for name in ours:
-        if ours[name] != theirs[name]:
+    ours = config.to_dict() | {"the text's digest": digest[:12], "ranks": world}
+    theirs = kept.to_dict() | {"the text's digest": values["digest"][:12], "ranks": values["world"]}
+    for name, value in theirs.items():
+        if ours[name] != value:
             raise CheckpointError(
-                f"The checkpoint was made with {name} = {theirs[name]!r}; found {ours[name]!r}: a run goes on with the "
-                "config it began with."
+                f"The checkpoint was made with {name} = {value!r}; found {ours[name]!r}: a run goes on as it began."
             )
-    if values["digest"] != digest:
-        raise CheckpointError(
-            f"The checkpoint was made on data with the digest {values['digest'][:12]}; found {digest[:12]}: "
-            "a run goes on with the data it began with."
-        )
-    if values["world"] != world:
-        raise CheckpointError(f"The checkpoint was made by {values['world']} ranks; found {world}: start as many.")
 
 
 def remove(folder: Path) -> None:

@@ -130,7 +130,7 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     up_to = options.up_to or ("" if options.rung or options.only else RUNGS[-1].name)
     base, train = find_config(options, place.device), trainer_of(options.framework)
     chosen = select(base, rung=options.rung, up_to=up_to, only=options.only, without=options.without,
-                    device=place.device)  # fmt: skip
+                    device=place.device, text=place.data)  # fmt: skip
     chosen = narrowed(chosen, base) if options.framework == "jax" else chosen
     for name, reason in chosen.skipped.items():
         _tell(options, ranks, f"The rung {name} is left out: {reason}.")
@@ -245,7 +245,7 @@ def _outcome(result: Result, place: Here, config: Config) -> list[list[str]]:
     kinds |= {"datasheet": Ceilings.of_chip(place.device.spec)} if place.device.spec else {}
     for name, ceilings in kinds.items():
         if ceilings is not None:
-            known = config.change(vocabulary=place.data.vocabulary)
+            known = config.of_text(place.data.vocabulary)
             mfu, hfu = used(known, result.tokens_per_s, ceilings, place.ranks.world)
             fmt = ceiling_format(known, ceilings)
             rows.append([f"of the {name}", f"MFU {mfu:.1%}, HFU {hfu:.1%} (products in {fmt})"])

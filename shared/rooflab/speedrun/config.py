@@ -17,7 +17,7 @@ __all__ = ["CHOICES", "PRESETS", "Config", "ConfigError", "from_dict", "preset"]
 CHOICES: dict[str, tuple[str, ...]] = {
     "precision": ("fp32", "tf32", "bf16", "fp8"),
     "attention": ("plain", "fused", "kernel", "window"),
-    "compile": ("no", "model", "blocks"),
+    "compile": ("no", "model"),
     "loss": ("plain", "chunks", "kernel"),
     "loader": ("plain", "ahead"),
     "position": ("learned", "rotary"),
@@ -43,10 +43,11 @@ class Config:
     Attributes:
         layers, width, heads, length, vocabulary: the shape L, d, H, T, V.
         precision: of the products; parameters and their updates stay in fp32.
+        cut_vocabulary: tokens that are left of the text's own, the earliest merges; 0: all of them.
         padded_vocabulary: whether the token table has a multiple of 64 rows.
         attention: "plain" writes the scores to memory; "fused" does not; "kernel" is Rooflab's; "window" sees the last
             `window` tokens, a number that grows over the run.
-        compile: nothing, the whole model as one graph, or one block (which compiles sooner).
+        compile: nothing, or the whole model as one graph.
         loss: "plain" holds all logits; "chunks" some at a time; "kernel" too, with their softmax in one of
             Rooflab's kernels.
         fused_optimizer, graph: one kernel for the update of all tensors; a step replayed as one CUDA graph.
@@ -54,8 +55,10 @@ class Config:
         rotation: "kernel" prepares queries and keys (norm, rotation, layout) in one of Rooflab's kernels.
         mlp: "kernel" squares in the product before, and takes the square's gradient in the product behind it.
         wide_heads: half as many heads, twice as wide.
-        position, norm, qk_norm, activation, zero_init, tied, value_skip, softcap: the architecture (softcap 0: none).
+        position, norm, qk_norm, activation, zero_init, tied, value_skip, token_shift, softcap: the architecture
+            (softcap 0: none).
         optimizer, lr, matrix_lr: AdamW's rate; Muon's, for the matrices of the blocks.
+        beta1, beta2, epsilon, momentum, weight_decay, clip: of AdamW; of Muon; of both; the gradient's largest norm.
         table_factor: by which the rate is multiplied for the token table and an untied head.
         schedule, warmup, cooldown: shape of the learning rate; shares of the run that it rises and falls.
         batch, batch_factor, accumulation: sequences a rank computes at once are batch x batch_factor; so many times
@@ -74,6 +77,7 @@ class Config:
     length: int = 1024
     vocabulary: int = 50257
     precision: str = "fp32"
+    cut_vocabulary: int = 0
     padded_vocabulary: bool = False
     attention: str = "plain"
     compile: str = "no"
@@ -91,6 +95,7 @@ class Config:
     zero_init: bool = False
     tied: bool = True
     value_skip: bool = False
+    token_shift: bool = False
     softcap: float = 0.0
     optimizer: str = "adamw"
     lr: float = 6e-4
@@ -98,6 +103,7 @@ class Config:
     table_factor: float = 1.0
     beta1: float = 0.9
     beta2: float = 0.95
+    epsilon: float = 1e-8
     momentum: float = 0.95
     weight_decay: float = 0.1
     clip: float = 1.0
@@ -127,6 +133,10 @@ class Config:
     def rows(self) -> int:
         """Rows of the token table: the vocabulary, or a little more."""
         return -(-self.vocabulary // _ALIGNED) * _ALIGNED if self.padded_vocabulary else self.vocabulary
+
+    def of_text(self, vocabulary: int) -> Config:
+        """The same run on a text of so many tokens, of which it may cut off the last."""
+        return self.change(vocabulary=min(vocabulary, self.cut_vocabulary or vocabulary))
 
     @property
     def head_count(self) -> int:
@@ -192,18 +202,18 @@ _COUNTS = ("layers", "width", "heads", "length", "vocabulary", "batch", "batch_f
 
 def _validate(config: Config) -> None:
     for field in fields(config):
-        value, kind = getattr(config, field.name), str(field.type)
-        if kind == "bool" and not isinstance(value, bool):
-            raise ConfigError(f"expected {field.name} to be True or False; found {value!r}")
-        if kind == "int" and (isinstance(value, bool) or not isinstance(value, int)):
-            raise ConfigError(f"expected {field.name} to be a whole number; found {value!r}")
-        if kind in ("int", "float") and not (isinstance(value, int | float) and 0 <= value < math.inf):
-            raise ConfigError(f"expected {field.name} to be a number of zero or more; found {value!r}")
-        if field.name in CHOICES and value not in CHOICES[field.name]:
-            raise ConfigError(f"expected {field.name}, one of {', '.join(CHOICES[field.name])}; found {value!r}")
-    for name in _COUNTS:
-        if getattr(config, name) < 1:
-            raise ConfigError(f"expected {name} to be 1 or more; found {getattr(config, name)}")
+        name, value, kind = field.name, getattr(config, field.name), str(field.type)
+        number = isinstance(value, int | float) and 0 <= value < math.inf
+        wanted = {
+            "True or False": kind != "bool" or isinstance(value, bool),
+            "a whole number": kind != "int" or (isinstance(value, int) and not isinstance(value, bool)),
+            "a number of zero or more": kind not in ("int", "float") or number,
+            "1 or more": name not in _COUNTS or (number and value >= 1),
+            f"one of {', '.join(CHOICES.get(name, ()))}": value in CHOICES.get(name, (value,)),
+        }
+        for what, fine in wanted.items():
+            if not fine:
+                raise ConfigError(f"expected {name} to be {what}; found {value!r}")
     if config.width % config.heads or config.width // config.heads % 2:
         raise ConfigError(
             f"expected the width to be an even multiple of the heads; found {config.width} and {config.heads}"

@@ -115,6 +115,11 @@ def step_parts(config: Config, world: int = 1) -> dict[str, Work]:
         for name in ("residual", "residual backward"):
             parts[name] = replace(parts[name], bytes_read=s * n * config.width * 2 * config.layers, bytes_written=0,
                                   launches=0)  # fmt: skip
+    if config.token_shift:  # the token before is at hand; backward, what was shifted is read for the sums of the shares
+        kept = "fp32" if s == 4 else "bf16"
+        moved = elementwise(n * config.width, dtype=kept, flops_per_element=3, arithmetic="fp32")
+        back = elementwise(n * config.width, reads=2, dtype=kept, flops_per_element=5, arithmetic="fp32")
+        parts |= {"shift": moved * config.layers, "shift backward": back * config.layers}
     parts["loss"] = _loss(config, n * config.rows, s)
     if config.mlp == "kernel":
         parts |= _by_kernel(parts, n, config, s)
@@ -197,6 +202,7 @@ def memory_bytes(config: Config) -> float:
     fixed = 8 * shape.parameters + state_bytes(shape.parameters - blocks) + 4 * blocks
     fixed += 2 * shape.multiplied_weights if s == 2 else 0
     token = (10 if config.compile != "no" else 16 - 4 * (config.mlp == "kernel")) * config.width
+    token += config.width if config.token_shift and config.compile == "no" else 0
     token += config.head_count * config.length if config.attention == "plain" else 0
     return fixed + n * config.layers * token * s + _loss_bytes(config, n, s)
 

@@ -105,7 +105,7 @@ def _plan(rung: str, framework: str, base: Config, options: argparse.Namespace, 
     from .rungs import select
     from .twin import narrowed
 
-    chosen = select(base, up_to=rung, without=options.without, device=place.device)
+    chosen = select(base, up_to=rung, without=options.without, device=place.device, text=place.data)
     if framework == "jax":
         chosen = narrowed(chosen, base)
     return replace(chosen, config=chosen.config.change(**switches(options.set)))
@@ -116,7 +116,7 @@ def _compile(plans: Sequence[tuple[str, str, Selection]], options: argparse.Name
     from .forecast import memory_bytes
     from .warming import at_a_time, compile_ahead
 
-    wanted = [plan.config.change(vocabulary=place.data.vocabulary) for rung, framework, plan in plans
+    wanted = [plan.config.of_text(place.data.vocabulary) for rung, framework, plan in plans
               if framework == "torch" and rung not in plan.skipped and plan.config.compile != "no"]  # fmt: skip
     if not place.device.is_accelerator or len(wanted) < 2:
         return
@@ -134,7 +134,7 @@ def measured_rung(config: Config, place: Here, framework: str = "torch") -> dict
     from .session import free, used
     from .watch import Stopped
 
-    config = config.change(vocabulary=place.data.vocabulary)
+    config = config.of_text(place.data.vocabulary)
     assert place.ceilings is not None
     ahead = forecast(config, place.ceilings)
     told: dict[str, Any] = {"predicted_s": ahead.step_s, "predicted_bytes": ahead.memory_bytes, "regime": ahead.regime,

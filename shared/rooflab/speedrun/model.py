@@ -11,7 +11,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -22,6 +22,9 @@ from .config import Config
 from .fp8 import fp8_linear, fp8_mlp, fp8_product, reach
 
 __all__ = ["GPT", "Block", "chunked_loss"]
+
+Maybe: TypeAlias = torch.Tensor | None
+Angles: TypeAlias = tuple[torch.Tensor, torch.Tensor] | None
 
 _STD = 0.02  # of initial weights, as in GPT-2
 _CHUNK = 8192  # tokens whose logits are in memory at a time
@@ -66,6 +69,25 @@ def rms(x: torch.Tensor) -> torch.Tensor:
     return (x32 * torch.rsqrt(x32.square().mean(dim=-1, keepdim=True) + 1e-6)).to(x.dtype)
 
 
+class Shift(nn.Module):
+    """Mix each token with the one before it, channel by channel: attention can then look for what followed a word."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        # Half of the channels begin as the mean of both tokens, half as they were.
+        self.share = nn.Parameter(torch.cat((torch.full((width // 2,), 0.5), torch.zeros(width - width // 2))))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, T, d] -> [B, T, d]; nothing stands before the first token."""
+        before = F.pad(x[:, :-1], (0, 0, 1, 0))
+        return x + self.share.to(x.dtype) * (before - x)
+
+    def grown(self, limit: float | None) -> torch.Tensor | None:
+        """What no row that comes out is longer than, where none that came in exceeds the limit."""
+        share = self.share.detach()
+        return None if limit is None else ((1 - share).abs() + share.abs()).amax() * limit
+
+
 class Block(nn.Module):
     """Attention and an MLP, each behind a norm and added to what came in."""
 
@@ -78,12 +100,10 @@ class Block(nn.Module):
         self.projection = Linear(d, d, config, into_residual=True, wide=True)
         self.up = Linear(d, 4 * d, config)
         self.down = Linear(4 * d, d, config, into_residual=True)
+        self.shift = Shift(d) if config.token_shift else None
         self.value_mix = nn.Parameter(torch.tensor([1.0, 0.0])) if config.value_skip else None
 
-    def forward(
-        self, x: torch.Tensor, values: torch.Tensor | None, angles: tuple[torch.Tensor, torch.Tensor] | None,
-        mask: Any,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    def forward(self, x: torch.Tensor, values: Maybe, angles: Angles, mask: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """[B, T, d] -> [B, T, d], and the values [B, H, T, D]; `values` are those of the first block."""
         mixed, v = self.mix(self.norm1(x), values, angles, mask)
         x = x + mixed
@@ -102,20 +122,20 @@ class Block(nn.Module):
         hidden = F.gelu(hidden) if power == 1 else F.relu(hidden).square()  # [B, T, 4 d]
         return self.down(hidden, reach(up, limit, power) if self.down.fp8 and limit else None)
 
-    def mix(
-        self, x: torch.Tensor, values: torch.Tensor | None, angles: tuple[torch.Tensor, torch.Tensor] | None,
-        mask: Any,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    def mix(self, x: torch.Tensor, values: Maybe, angles: Angles, mask: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Attention, [B, T, d] -> [B, T, d]."""
         batch, length, d = x.shape
-        q, k, v = self.heads(self.qkv(x, self.norm1.limit).view(batch, length, 3, self.config.head_count, -1), angles)
+        limit: torch.Tensor | float | None = self.norm1.limit
+        if self.shift is not None:
+            x, limit = self.shift(x), self.shift.grown(self.norm1.limit)
+        q, k, v = self.heads(self.qkv(x, limit).view(batch, length, 3, self.config.head_count, -1), angles)
         if self.value_mix is not None:
             own, first = self.value_mix.to(x.dtype)
             v = own * v + first * (v if values is None else values)
         mixed = attend(q, k, v, self.config.attention, mask)
         return self.projection(mixed.transpose(1, 2).reshape(batch, length, d)), v
 
-    def heads(self, qkv: torch.Tensor, angles: tuple[torch.Tensor, torch.Tensor] | None) -> tuple[torch.Tensor, ...]:
+    def heads(self, qkv: torch.Tensor, angles: Angles) -> tuple[torch.Tensor, ...]:
         """Queries, keys and values, [B, H, T, D] each, out of one product [B, T, 3, H, D]."""
         if self.config.rotation == "kernel" and angles is not None:
             from ..kernels import rotary_heads

@@ -113,9 +113,8 @@ class Updates:
         # Of tables, of what else AdamW has, and Muon's. In a graph they have to be numbers on the device, which change
         # between its replays.
         self.rates: list[Any] = [torch.zeros((), device=device) for _ in range(3)] if config.graph else [0.0] * 3
-        self.peaks = [config.lr * config.lr_factor * factor for factor in (config.table_factor, 1.0)] + [
-            config.matrix_lr
-        ]
+        lr = config.lr * config.lr_factor
+        self.peaks = [lr * config.table_factor, lr, config.matrix_lr]
         groups: list[dict[str, Any]] = [
             {"params": buffers.tables, "rate": 0},
             {"params": [] if muon else buffers.matrices, "rate": 1},
@@ -123,7 +122,8 @@ class Updates:
         ]
         self.adamw = torch.optim.AdamW(
             [group for group in groups if group["params"]], lr=self.rates[0], betas=(config.beta1, config.beta2),
-            weight_decay=config.weight_decay, fused=config.fused_optimizer or None, capturable=config.graph,
+            eps=config.epsilon, weight_decay=config.weight_decay, fused=config.fused_optimizer or None,
+            capturable=config.graph,
         )  # fmt: skip
         # Muon's rate is some 20 times AdamW's: the same decay for each step asks for as much less of it.
         decay = config.weight_decay * config.lr / config.matrix_lr if muon else 0.0

@@ -11,10 +11,14 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..device import Device, find_device
 from .config import Config, ConfigError
+from .data.cutting import why_whole
+
+if TYPE_CHECKING:
+    from .data import Corpus
 
 __all__ = ["RUNGS", "Rung", "Selection", "find_rung", "missing", "select"]
 
@@ -94,6 +98,9 @@ RUNGS: tuple[Rung, ...] = (
     Rung("value-skip", {"value_skip": True},
          "Later blocks see the first block's values, and mirrored blocks are connected.",
          "more", "more", "less", source="Zhou et al. 2024; Ronneberger et al. 2015"),
+    Rung("token-shift", {"token_shift": True},
+         "Before attention each token is mixed with the one before it: what followed a word is found by one layer.",
+         "more", "more", "less", source="Peng et al. 2023; So et al. 2021"),
     Rung("softcap", {"softcap": 30.0}, "No logit leaves -30 to 30, so that none runs away early.",
          "more", loss="less", source="Gemma Team 2024"),
     Rung("loss-kernel", {"loss": "kernel"},
@@ -110,6 +117,9 @@ RUNGS: tuple[Rung, ...] = (
          "less", loss="same", source="Beltagy et al. 2020; Jordan et al. 2024"),
     Rung("fp8", {"precision": "fp8"}, "Forward products at twice the rate of bf16; the weights bound what is scaled.",
          "less", loss="more", source="Micikevicius et al. 2022", needs="fp8"),
+    Rung("small-vocabulary", {"cut_vocabulary": 8192},
+         "A head of a sixth costs less than a fifth more tokens, and every token is seen often enough to be learned.",
+         "less", "less", "less", source="Tao et al. 2024", needs="merges"),
 )  # fmt: skip
 
 
@@ -125,8 +135,10 @@ def find_rung(name: str) -> Rung:
     raise ConfigError(f"expected a rung, one of {', '.join(rung.name for rung in RUNGS)}; found {name!r}")
 
 
-def missing(rung: Rung, device: Device) -> str:
-    """Why a device cannot do it; empty if it can."""
+def missing(rung: Rung, device: Device, text: Corpus | None = None) -> str:
+    """Why it cannot be done on a device, with a text; empty if it can."""
+    if rung.needs == "merges" and text is not None:
+        return why_whole(text)
     if rung.needs in ("tf32", "bf16", "fp8") and not device.supports(rung.needs):
         return f"{device.name} multiplies in no {rung.needs}"
     if rung.needs == "graph" and device.torch != "cuda":
@@ -149,7 +161,7 @@ def _idle(rung: Rung, chosen: set[str], base: Config) -> str:
 
 def select(
     base: Config, *, rung: str = "", up_to: str = "", only: Iterable[str] = (), without: Iterable[str] = (),
-    device: Device | None = None,
+    device: Device | None = None, text: Corpus | None = None,
 ) -> Selection:  # fmt: skip
     """The baseline and some rungs on top, in the ladder's order.
 
@@ -160,6 +172,7 @@ def select(
         only: these.
         without: not these; where nothing else is said, all others.
         device: on which it is to run; default: the one that is there.
+        text: what it is to be trained on, if that is known.
 
     Raises:
         ConfigError: a rung is unknown, or more than one of `rung`, `up_to` and `only` is given.
@@ -174,7 +187,7 @@ def select(
     if up_to or (without and not wanted):
         wanted = set(names[: names.index(up_to) + 1 if up_to else None])
     chosen = [each for each in RUNGS if each.name in wanted - set(without)]
-    reasons = {each.name: missing(each, device or find_device()) or _idle(each, wanted - set(without), base)
+    reasons = {each.name: missing(each, device or find_device(), text) or _idle(each, wanted - set(without), base)
                for each in chosen}  # fmt: skip
     taken = [each for each in chosen if not reasons[each.name]]
     changes = {name: value for each in taken for name, value in each.change.items()}

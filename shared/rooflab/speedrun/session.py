@@ -73,7 +73,7 @@ def run_once(
     except Exception as error:
         if not is_shortage(error):
             raise
-        sized = config.change(vocabulary=data.vocabulary)
+        sized = config.of_text(data.vocabulary)
         raise OutOfMemory(f"The memory is not enough. {forecast.advice(sized, device.memory_bytes)}") from error
     if run:
         run.end(result, {"mfu_hfu": used(trainer.config, result.tokens_per_s, ceilings, ranks.world)}

@@ -22,7 +22,7 @@ from ..device import Device, find_device
 from . import checkpoint
 from .batches import Batches, on_device, validation
 from .config import Config, ConfigError
-from .data import Corpus
+from .data import Corpus, cut
 from .optimizers import Updates, clipped, lay_out, rate
 from .pace import Clock, Result
 from .ranks import Ranks
@@ -63,14 +63,17 @@ class Trainer:
         self.device, self.ranks = device or find_device(), ranks or Ranks()
         if self.device.torch is None:
             raise ConfigError('expected PyTorch to be installed: pip install "rooflab[torch]"')
-        self.config = config = config.change(vocabulary=data.vocabulary)
+        self.config = config = config.of_text(data.vocabulary)
+        whole, data = data, cut(data, config.cut_vocabulary)
         self.data, self.folder, self.save_every, self.say = data, folder, save_every, say or (lambda _: None)
         self.where = torch.device(self.device.torch, *([self.ranks.local] if self.device.torch == "cuda" else []))
         self.batches = Batches(data.train, config.length, config.sequences * config.accumulation, config.seed,
                                self.ranks.rank, self.ranks.world)  # fmt: skip
         self.steps = config.all_steps(self.ranks.world)
         self.batches.windows(self.steps - 1)  # there is enough to train on
-        self.held_out = validation(data.valid, config.length, config.eval_tokens)
+        # The text that so many tokens of the whole vocabulary stand for, whatever the vocabulary.
+        looked_at = config.eval_tokens * len(data.valid) // len(whole.valid)
+        self.held_out = validation(data.valid, config.length, looked_at)
         kept = checkpoint.load(folder) if resume and folder else None
         if kept:
             checkpoint.check(kept, config, data.digest, self.ranks.world)
@@ -82,24 +85,14 @@ class Trainer:
         self.masks = {window: window_mask(config.length, window, self.where) for window in config.windows()}
         self.call, self.judge, self.clip = self.model, self.model, clipped
         if config.compile != "no":
+            # Another graph, without gradients, is worth its compilation where evaluations are long.
             with quiet():
-                self._compile()
+                self.call, self.clip = (torch.compile(each, dynamic=False) for each in (self.model, clipped))
+            self.judge = self.call if self.where.type == "cuda" else self.model
         self.watch, self.clock, self.step = Watch(self), Clock(self.device), 0
         self.graphs: dict[int, tuple[Any, Any]] = {}
         self.start_s, self.reached, self.bits = 0.0, False, math.nan
         self._kept, self.first_step = kept, kept["step"] if kept else 0
-
-    def _compile(self) -> None:
-        import torch
-
-        self.clip = torch.compile(clipped, dynamic=False)
-        if self.config.compile == "blocks":
-            for block in self.model.blocks:
-                block.compile(dynamic=False)
-            return
-        self.call = torch.compile(self.model, dynamic=False)
-        # A second graph, without gradients, is worth its compilation where evaluations are long.
-        self.judge = self.call if self.where.type == "cuda" else self.model
 
     # --- one step
 

@@ -8,5 +8,6 @@
 from __future__ import annotations
 
 from .corpus import Corpus, CorpusMissing, corpus
+from .cutting import cut, why_whole
 
-__all__ = ["Corpus", "CorpusMissing", "corpus"]
+__all__ = ["Corpus", "CorpusMissing", "corpus", "cut", "why_whole"]

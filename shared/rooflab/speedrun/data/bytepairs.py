@@ -48,6 +48,7 @@ class BytePairs:
     """
 
     def __init__(self, merges: np.ndarray) -> None:
+        self.merges = merges
         self._order = {(int(left), int(right)): 256 + i for i, (left, right) in enumerate(merges)}
         self._pair_of = {token: pair for pair, token in self._order.items()}
         self.bytes_of = [bytes([i]) for i in range(256)]

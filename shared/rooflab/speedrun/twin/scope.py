@@ -21,7 +21,7 @@ _FORMS: dict[str, tuple[Any, ...]] = {
     "loss": ("plain",), "graph": (False,), "position": ("learned",), "norm": ("layer",), "qk_norm": (False,),
     "wide_heads": (False,), "rotation": ("plain",), "mlp": ("plain",),
     "activation": ("gelu",), "zero_init": (False,), "tied": (True,), "value_skip": (False,), "softcap": (0.0,),
-    "accumulation": (1,),
+    "token_shift": (False,), "cut_vocabulary": (0,), "accumulation": (1,),
 }  # fmt: skip
 _IGNORED = ("fused_optimizer",)
 

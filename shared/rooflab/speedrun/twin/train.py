@@ -57,7 +57,7 @@ def run_twin(
     """
     device = device or find_device()
     _possible(config, device, ranks or Ranks(), resume)
-    config = config.change(vocabulary=data.vocabulary)
+    config = config.of_text(data.vocabulary)
     run = RunFolder(folder) if folder is not None else None
     if run:
         run.begin(config, version(device, data, 1) | {"framework": "jax"})

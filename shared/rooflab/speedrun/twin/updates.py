@@ -19,7 +19,6 @@ from .model import Params
 __all__ = ["State", "orthogonal", "start", "step"]
 
 State = dict[str, Any]
-_EPS = 1e-8  # torch's
 
 
 def _stacks(params: Params) -> dict[str, list[str]]:
@@ -69,7 +68,7 @@ def step(params: Params, state: State, grads: Params, share: Any, config: Config
         grad = grads[name]
         m = first[name] = state["first"][name] + (grad - state["first"][name]) * (1 - config.beta1)
         v = second[name] = config.beta2 * state["second"][name] + (1 - config.beta2) * jnp.square(grad)
-        scale = jnp.sqrt(v / (1 - config.beta2**count)) + _EPS
+        scale = jnp.sqrt(v / (1 - config.beta2**count)) + config.epsilon
         decay = config.weight_decay if grad.ndim > 1 else 0.0
         is_table = grad.ndim > 1 and not name.startswith("blocks.")
         lr = share * config.lr * config.lr_factor * (config.table_factor if is_table else 1.0)

@@ -1,0 +1,78 @@
+"""The same text in a smaller vocabulary: a token that was merged late is written as the tokens it was merged from.
+
+Byte pairs are merged in the order in which they were learned, so the first merges alone would have made exactly the
+tokens that this leaves: no text is encoded anew.
+
+>>> import numpy as np
+>>> merges = np.array([[97, 98], [256, 99], [257, 257]])          # ab, abc, abcabc, and token 259 ends a text
+>>> expanded(np.array([258, 97, 259]), merges, 258).tolist()      # bytes, ab, and an end
+[256, 99, 256, 99, 97, 257]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+
+from .bytepairs import code_vocabulary
+from .corpus import Corpus
+
+__all__ = ["cut", "expanded", "why_whole"]
+
+_AT_A_TIME = 1 << 22  # tokens; what they become takes some 100 MB for a moment
+
+
+def why_whole(data: Corpus) -> str:
+    """Why the vocabulary of a text cannot be cut; empty if it can."""
+    if data.name == "code":
+        return ""
+    if data.vocabulary <= 257:
+        return "its tokens are bytes already"
+    return f"the vocabulary of {data.name} comes without the merges that it was made of"
+
+
+def cut(data: Corpus, most: int) -> Corpus:
+    """The corpus with a vocabulary of at most `most` tokens: bytes, the first merges and the end of a text.
+
+    The arrays are made in memory, two bytes a token. 0, or more than there are, leaves the corpus as it is.
+
+    Raises:
+        ValueError: the text's merges are not known, or so few tokens are not even all bytes.
+    """
+    if not most or most >= data.vocabulary:
+        return data
+    if why := why_whole(data):
+        raise ValueError(f"expected cut_vocabulary=0, or the corpus code: {why}")
+    if most < 257:
+        raise ValueError(f"expected cut_vocabulary to be 257 or more, bytes and the end of a text; found {most}")
+    merges = code_vocabulary().merges
+    train, valid = (expanded(part, merges, most) for part in (data.train, data.valid))
+    told = hashlib.sha256(f"{data.digest} {most}".encode()).hexdigest()
+    return replace(data, train=train, valid=valid, vocabulary=most, digest=told)
+
+
+def expanded(tokens: np.ndarray, merges: np.ndarray, most: int) -> np.ndarray:
+    """Tokens in the vocabulary of the first merges, uint16; the end of a text becomes `most - 1`.
+
+    Args:
+        tokens: one dimension.
+        merges: of shape (number of merges, 2): the tokens that the i-th one joins to token 256 + i.
+        most: size of the new vocabulary.
+    """
+    parts: list[tuple[int, ...]] = [(token,) for token in range(256)]
+    for i, (left, right) in enumerate(merges.tolist()):
+        parts.append((256 + i,) if 256 + i < most - 1 else parts[left] + parts[right])
+    parts.append((most - 1,))
+    lengths = np.array([len(part) for part in parts])
+    flat = np.array([token for part in parts for token in part], dtype=np.uint16)
+    starts = np.cumsum(lengths) - lengths
+    found = []
+    for first in range(0, len(tokens), _AT_A_TIME):
+        some = np.asarray(tokens[first : first + _AT_A_TIME])
+        many = lengths[some]
+        ends = np.cumsum(many)
+        within = np.arange(ends[-1]) - np.repeat(ends - many, many)
+        found.append(flat[np.repeat(starts[some], many) + within])
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.uint16)

@@ -1,0 +1,68 @@
+"""A smaller vocabulary of the same text, by the merges that are left out."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+from rooflab.speedrun import session
+from rooflab.speedrun.data import Corpus, cut
+from rooflab.speedrun.data import cutting as cutting_module
+from rooflab.speedrun.data.bytepairs import BytePairs, code_vocabulary
+
+from . import toys
+
+TEXTS = [inspect.getsource(module).encode() for module in (inspect, cutting_module, session)]
+
+
+@pytest.fixture(scope="module")
+def code():
+    """A corpus `code` of three files, two of them for training."""
+    whole = code_vocabulary()
+    parts = [np.append(whole.encode(text), whole.end_of_text).astype(np.uint16) for text in TEXTS]
+    train, valid = np.concatenate(parts[:2]), parts[2]
+    return Corpus("code", train, valid, whole.vocabulary, len(TEXTS[2]), "0" * 64, "Three files.")
+
+
+@pytest.mark.parametrize("most", [257, 300, 2048, 50_256])
+def test_a_cut_text_is_what_fewer_merges_would_have_made(code, most, monkeypatch):
+    monkeypatch.setattr(cutting_module, "_AT_A_TIME", 1000)
+    fewer = BytePairs(code_vocabulary().merges[: most - 257])
+    found = cut(code, most)
+    wanted = [np.append(fewer.encode(text), most - 1) for text in TEXTS]
+    assert found.valid.dtype == np.uint16
+    np.testing.assert_array_equal(found.train, np.concatenate(wanted[:2]))
+    np.testing.assert_array_equal(found.valid, wanted[2])
+    assert (found.vocabulary, found.valid_bytes) == (most, code.valid_bytes)
+    assert found.digest != code.digest
+    # A guess among equals costs as many bits as the tokens have, whatever they are.
+    assert found.bits_per_byte(math.log(most)) == pytest.approx(len(wanted[2]) * math.log2(most) / len(TEXTS[2]))
+
+
+@pytest.mark.parametrize("most", [0, 50_257, 60_000])
+def test_nothing_is_cut_where_nothing_is_asked_for(code, most):
+    assert cut(code, most) is code
+
+
+def test_what_cannot_be_cut_is_refused(code):
+    with pytest.raises(ValueError, match="257 or more, bytes and the end of a text; found 256"):
+        cut(code, 256)
+    with pytest.raises(ValueError, match="corpus code: its tokens are bytes already"):
+        cut(toys.corpus(), 20)
+
+
+def test_a_run_reads_and_is_judged_in_the_smaller_vocabulary(code):
+    torch = pytest.importorskip("torch")
+    from rooflab.speedrun.train import Trainer
+
+    asked = toys.config(cut_vocabulary=300, eval_tokens=640, steps=2, padded_vocabulary=True)
+    trainer = Trainer(asked, code)
+    assert trainer.config.vocabulary == 300
+    assert trainer.model.table.shape[0] == 320
+    # As much text as 640 tokens of the whole vocabulary stand for.
+    share = len(cut(code, 300).valid) / len(code.valid)
+    assert share > 1.5
+    assert trainer.held_out[0].size == pytest.approx(640 * share, abs=16 * 17)
+    assert trainer.run().bits_per_byte < 9
+    assert torch.isfinite(trainer.buffers.params).all()
