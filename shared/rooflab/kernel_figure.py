@@ -80,7 +80,7 @@ def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any
             label.set_fontweight("normal" if case else "bold")
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
-        right = max(1.02, *shares) + 0.02
+        right = max(1.02, *shares) * 1.03  # a point at the edge is whole
         ax.set(ylim=(len(lines) - 0.4, -0.6), xlim=(0, right), xlabel="share of the ceiling's speed")
         marks = len(ax.get_legend_handles_labels()[0])
         fig.legend(loc="outside lower center", ncols=math.ceil(marks / math.ceil(marks / 5)))
