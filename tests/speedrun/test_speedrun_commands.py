@@ -221,7 +221,28 @@ def test_the_bar_shows_loss_rate_and_time_left(capsys):
     place = commands.Here(find_device(), toys.corpus(), CEILINGS, Ranks())
     with commands.Teller(toys.config(), place, as_json=False) as teller:
         teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0, "mfu": 0.41})
-    assert "loss 3.250, 1,234 tokens/s, MFU 41%, 0:40 left" in capsys.readouterr().err
+        moving = capsys.readouterr().err
+    assert "loss 3.250, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
+    assert "left" not in capsys.readouterr().err  # the last line, of a run that has ended
+
+
+@pytest.mark.parametrize(
+    ("rungs", "target", "told"),
+    [
+        (["--rung", "muon"], "1", "tiny, muon: {loss:.3f} bits per byte, short of the target of 1, after"),
+        (["--only", "rotary,muon"], "90", "tiny, rotary, muon: {loss:.3f} bits per byte, the target, after"),
+        (["--rung", "baseline"], "", "tiny, baseline: {loss:.3f} bits per byte after"),
+    ],
+)
+def test_the_figure_says_which_rungs_and_whether_it_came_to_the_target(rungs, target, told, capsys, monkeypatch):
+    titles = []
+    monkeypatch.setattr("rooflab.speedrun.picture.save", lambda folder, lines, title, target: titles.append(title))
+    asked = ["--target", target] if target else []
+    code, out, _ = run(*rungs, "--steps", "4", *asked, *TOY, "--out", "one", capsys=capsys)
+    assert code == 0
+    loss = json.loads(Path("one/summary.json").read_text())["bits_per_byte"]
+    assert titles[0].startswith(told.format(loss=loss))
+    assert ("short of the target of 1" in out) == (target == "1")
 
 
 def test_mfu_is_palms():

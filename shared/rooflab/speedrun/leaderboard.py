@@ -93,7 +93,7 @@ def leaderboard(options: argparse.Namespace) -> int:
     output_folder(path.parent)
     write_atomic(path, page(boards, len(runs)))
     for (_, target), entries in boards.items():
-        print(f"{_heading(entries, target)}: {_leader(entries[0])}, of {len(entries)}.")
+        print(f"{_heading(entries, target)}: {_leader(entries[0], target)}, of {len(entries)}.")
     print(f"The page is {path}.")
     return 0
 
@@ -102,9 +102,14 @@ def _tell(why: str) -> None:
     print(f"Left out: {why}", file=sys.stderr)
 
 
-def _leader(entry: Entry) -> str:
+def _leader(entry: Entry, target: float) -> str:
     name = title(entry.group.first.rungs, _deviations(entry.group))[0]
-    return f"{name} leads" + (f" with {mean_text(entry.times_s, 's')}" if entry.times_s else "")
+    if not target:
+        return f"{name} leads by its loss at the end, {entry.group.mean('bits_per_byte'):.4f} bits per byte"
+    if not entry.all_reached:
+        return "none came there with all of its seeds"
+    spread = " (standard deviation)" if len(entry.times_s) > 1 else ""
+    return f"{name} leads with {mean_text(entry.times_s, 's')}{spread}"
 
 
 def tables(groups: Sequence[Group], target: float = 0.0) -> dict[tuple[Any, float], list[Entry]]:
@@ -198,11 +203,13 @@ def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> st
               "loss over time")  # fmt: skip
     body = table(header, rows).replace('class="scroll"', 'class="scroll board"', 1)
     data = entries[0].group.first.told["data"]
+    times = (
+        "Times are means over seeds with their 95 % interval (Student's t); they leave out compiling and evaluation. "
+        f"Against the next: the permutation test on these times, two-sided; a lead counts where p is below {LEVEL:g}."
+    ) if target else "These runs had no target: they are in the order of their loss at the end."  # fmt: skip
     note = (
-        f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. Times are means over "
-        "seeds with their 95 % interval (Student's t); they leave out compiling and evaluation. Against the next: the "
-        f"permutation test on these times, two-sided; a lead counts where p is below {LEVEL:g}. The axis of time is "
-        "logarithmic, here and in the table."
+        f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. {times} "
+        "The axis of time is logarithmic, here and in the table. Losses are in bits per byte."
     )
     return f'<div class="card">{chart}</div>{body}<p class="note">{escape(note)}</p>'
 
