@@ -73,7 +73,8 @@ def show_ladder(options: argparse.Namespace) -> int:
         [f"{step.number} {step.name}", *cell, taken, *once, step.reason]
         for step, cell, taken, once in zip(steps, cells, expected, then, strict=True)
     ]
-    print(render_text(["step", *head, "predicted", *where, "why it is faster"], table, width=terminal_width()))
+    names = ["step", *head, "predicted", *where, "why it is faster"]
+    print(render_text(names, table, width=terminal_width(), wrap=True))
     told += f"\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}"
     print(f"\n{told}{f', and recorded on an {where[0]}.' if where else '.'}")
     print(f"The code of a change: rooflab ladder {options.kernel} --diff 1 2")

@@ -162,6 +162,15 @@ def test_a_folder_with_a_run_is_not_written_over(capsys):
     assert "has ended" in err
 
 
+def test_no_reason_for_a_rung_is_cut_off(monkeypatch):
+    monkeypatch.setattr("rooflab.speedrun.ladder.terminal_width", lambda: 80)
+    shown = ladder.list_rungs()
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "..." not in shown
+    words = " ".join(line.rpartition("|")[2].strip() for line in shown.splitlines())
+    assert all(rung.why in words for rung in RUNGS)
+
+
 def test_all_rungs_are_listed(capsys):
     _, out, _ = run("--list", capsys=capsys)
     assert all(rung.name in out and rung.why in out for rung in RUNGS)

@@ -334,6 +334,8 @@ class TestLeaderboard:
         group(tmp_path / "a", FIVE, target=0.5)
         _, out, _ = command("leaderboard", "a", "--html", "page.html")
         assert "toy to 0.5 bits per byte: none came there with all of its seeds, of 1." in out
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert ">– baseline</text>" in text  # the legend gives it no rank, as the table does
 
     def test_one_seed(self, command, tmp_path):
         group(tmp_path / "a", FIVE[:1], target=1.0)

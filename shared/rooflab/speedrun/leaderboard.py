@@ -190,7 +190,7 @@ def _heading(entries: Sequence[Entry], target: float) -> str:
 def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> str:
     lines = [Line("", run.curve.times_s, run.curve.bits, entry.look % LOOKS)
              for entry in entries[:LOOKS] for run in entry.group.runs]  # fmt: skip
-    named = [Line(f"{number}. {_name(entry.group)}", (), (), entry.look)
+    named = [Line(f"{_rank(number, entry, target)} {_name(entry.group)}", (), (), entry.look)
              for number, entry in enumerate(entries[:LOOKS], 1)]  # fmt: skip
     chart = curves_svg(
         [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target,
@@ -227,12 +227,17 @@ def _row(number: int, entry: Entry, below: Sequence[Entry], among: Sequence[Line
     seeds = f"{count}" if came == count or not target else f"{came} of {count} came there"
     library = f"{run.framework} {run.told['versions'].get(run.framework, '')}".strip()
     cells = [
-        str(number) if entry.all_reached or not target else "–", _what(group), _time(entry, first=number == 1),
+        _rank(number, entry, target).rstrip("."), _what(group), _time(entry, first=number == 1),
         seeds + _quiet(f"loss {group.mean('bits_per_byte'):.4f}"), _against(entry, below), _rate(group),
         escape(run.device) + _quiet(library) + _quiet(f"{run.code}, {str(run.told.get('date', ''))[:10]}"),
         small_svg(lines, among, target=target, log=True, alt=f"Loss of entry {number} over time"),
     ]  # fmt: skip
     return [Html(cell) for cell in cells]
+
+
+def _rank(number: int, entry: Entry, target: float) -> str:
+    """What stands before an entry's name; no number where a seed missed the target."""
+    return f"{number}." if entry.all_reached or not target else "–"
 
 
 def _what(group: Group) -> str:
