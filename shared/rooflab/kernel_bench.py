@@ -47,8 +47,9 @@ def bench(options: argparse.Namespace) -> int:
     from .kernels.launching import ready
 
     if options.recorded:
-        found = _recorded(options.recorded, options.kernel)
-        _show(found, options.output)
+        found, where, versions = _recorded(options.recorded, options.kernel)
+        _show(found, options.output, where)
+        print(f"Recorded on {where} ({versions}): kernels that were changed since are as they were then.")
         return 0
     ready()
     _need_gpu()
@@ -58,7 +59,7 @@ def bench(options: argparse.Namespace) -> int:
     _prepare(options, cases)
     found, wrong = _measure(cases, options)
     if found:
-        _show(found, options.output)
+        _show(found, options.output, _here())
     for sentence in wrong:
         print(f"rooflab: {sentence}")
     return int(bool(wrong))
@@ -127,18 +128,34 @@ def _keep(kernel: str, found: Found, options: argparse.Namespace) -> None:
         save_record(f"{_UNIT}{kernel}", own)
 
 
-def _recorded(device: str, wanted: Sequence[str]) -> dict[str, Any]:
-    """The results that are kept of a device, by its folder's name."""
-    from .records import all_records
+def _recorded(device: str, wanted: Sequence[str]) -> tuple[dict[str, Any], str, str]:
+    """The results that are kept of a device, by its folder's name; device and days; versions and commits."""
+    from .records import all_records, short_name
 
     found: dict[str, Any] = {}
+    records = []
     for record in all_records(device):
         unit = str(record.get("unit", ""))
         if unit.startswith(_UNIT) and (not wanted or unit.removeprefix(_UNIT) in wanted):
             found |= record["values"]
+            records.append(record)
     if not found:
         raise ValueError(f"There is no record of these kernels on {device!r}.")
-    return dict(sorted(found.items(), key=lambda pair: _order(pair[0])))
+    days = sorted({record["date"][:10] for record in records})
+    versions = {f"{key} {record['versions'][key]}": None for key in ("torch", "triton") for record in records
+                if key in record["versions"]}  # fmt: skip
+    commits = sorted({f"commit {record['commit'][:10]}" for record in records})
+    where = f"{short_name(records[0])}, {' to '.join(dict.fromkeys((days[0], days[-1])))}"
+    return dict(sorted(found.items(), key=lambda pair: _order(pair[0]))), where, ", ".join([*versions, *commits])
+
+
+def _here() -> str:
+    """This device and this day, as a picture names them."""
+    from .device import find_device
+    from .logbook import now
+    from .records import short_name
+
+    return f"{short_name({'device': {'name': find_device().name}})}, {now()[:10]}"
 
 
 def _order(name: str) -> tuple[str, list[int], str]:
@@ -147,12 +164,12 @@ def _order(name: str) -> tuple[str, list[int], str]:
     return kernel, [int(number) for number in re.findall(r"\d+", size)], size
 
 
-def _show(found: Found, output: Path) -> None:
+def _show(found: Found, output: Path, where: str) -> None:
     head = ["kernel", "size", "time", "rooflab", "best rival", "target"]
     print(render_text(head, [row(name, one) for name, one in found.items()], width=terminal_width()))
     print("\nrooflab, best rival: share of the speed of the ceiling, a copy of the same size or the library to beat.")
     output.mkdir(parents=True, exist_ok=True)
-    for name, picture in draw_pictures(found).items():
+    for name, picture in draw_pictures(found, where).items():
         (output / f"kernels-{name}.png").write_bytes(picture)
     print(f"The figures are {output / 'kernels-*.png'}.")
 

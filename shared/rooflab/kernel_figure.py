@@ -48,22 +48,23 @@ def picture_of(kernel: str) -> str:
     return next((name for name, (_, kernels) in PICTURES.items() if kernel in kernels), "others")
 
 
-def draw_pictures(found: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
+def draw_pictures(found: Mapping[str, Mapping[str, Any]], where: str = "") -> dict[str, bytes]:
     """Return pictures (PNG) by name: a line for each case, a point for each candidate at its share of the ceiling.
 
     Args:
         found: of each case ("softmax 8 x 8"): ``ceiling``, ``target`` and ``seconds`` by candidate.
+        where: device and day, such as "H200, 2026-11-30"; stands below the axis.
     """
     grouped: dict[str, list[str]] = {}
     for case in found:
         grouped.setdefault(picture_of(case.partition(" ")[0]), []).append(case)
     return {
-        name: _draw(*PICTURES.get(name, _OTHERS), {case: found[case] for case in grouped[name]})
+        name: _draw(*PICTURES.get(name, _OTHERS), {case: found[case] for case in grouped[name]}, where)
         for name in (*PICTURES, "others") if name in grouped
     }  # fmt: skip
 
 
-def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any]]) -> bytes:
+def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any]], where: str) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -80,8 +81,9 @@ def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any
             label.set_fontweight("normal" if case else "bold")
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
-        right = max(1.02, *shares) + 0.02
-        ax.set(ylim=(len(lines) - 0.4, -0.6), xlim=(0, right), xlabel="share of the ceiling's speed")
+        right = max(1.02, *shares) * 1.03  # a point at the edge is whole
+        axis = "share of the ceiling's speed" + (f" ({where})" if where else "")
+        ax.set(ylim=(len(lines) - 0.4, -0.6), xlim=(0, right), xlabel=axis)
         marks = len(ax.get_legend_handles_labels()[0])
         fig.legend(loc="outside lower center", ncols=math.ceil(marks / math.ceil(marks / 5)))
         fig.suptitle(f"{title}: how near each comes to its ceiling", x=0.01, ha="left")

@@ -73,7 +73,8 @@ def show_ladder(options: argparse.Namespace) -> int:
         [f"{step.number} {step.name}", *cell, taken, *once, step.reason]
         for step, cell, taken, once in zip(steps, cells, expected, then, strict=True)
     ]
-    print(render_text(["step", *head, "predicted", *where, "why it is faster"], table, width=terminal_width()))
+    names = ["step", *head, "predicted", *where, "why it is faster"]
+    print(render_text(names, table, width=terminal_width(), wrap=True))
     told += f"\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}"
     print(f"\n{told}{f', and recorded on an {where[0]}.' if where else '.'}")
     print(f"The code of a change: rooflab ladder {options.kernel} --diff 1 2")
@@ -110,6 +111,7 @@ def draw_ladder(ladder: str, seconds: Mapping[str, float]) -> bytes:
     """
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, predicted, units
     from .plots.style import house_style, png, series_style, set_axis
@@ -120,52 +122,65 @@ def draw_ladder(ladder: str, seconds: Mapping[str, float]) -> bytes:
     with matplotlib.rc_context(house_style):
         fig = Figure(figsize=(7.2, 4.4), layout="constrained")
         ax = fig.subplots()
-        _draw_roofs(ax, min(at.values()) / 3, max(at.values()) * 5)
+        ax.margins(y=0.09)  # numbers stand below their points
+        _draw_roofs(ax, ladder, min(at.values()) / 3, max(at.values()) * 5)
         style = series_style(0) | {"linewidth": 1.0}
         ax.plot(list(at.values()), list(rates.values()), label="measured" if seconds else "predicted", **style)
-        _draw_names(ax, at, rates)
         if seconds:
-            ax.axhline(flops / seconds["ceiling"], label=_CEILINGS[ladder], color="#009E73", linewidth=1.2, zorder=1)
+            ceiling = _CEILINGS[ladder].partition(", by")[0]
+            ax.axhline(flops / seconds["ceiling"], label=ceiling, color="#009E73", linewidth=1.2, zorder=1)
         set_axis(ax.xaxis, label="FLOPs for a byte asked of the nearest cache", unit="", log=True)
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
+        _draw_numbers(ax, at, rates)
         fig.legend(loc="outside lower center", ncols=2)
+        names = [Line2D([], [], linestyle="none", label=f"{number} {name}") for number, name in enumerate(at, 1)]
+        fig.legend(handles=names, loc="outside right center", handlelength=0, handletextpad=0)
         fig.suptitle(f"The steps of {ladder} under the roofs of an H200", x=0.01, ha="left")
         return png(fig)
 
 
-def _draw_roofs(ax: Any, first: float, last: float) -> None:
+def _draw_roofs(ax: Any, ladder: str, first: float, last: float) -> None:
+    """Draw the roof of cache and matrix units over what is asked of the cache; that of the memory, if any, is level.
+
+    A byte that the cache answers for does not come from the memory: the memory's bytes have no place on this axis.
+    """
     import numpy as np
 
-    from .kernels.ladder.predictions import roofs
+    from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, roofs, units
     from .plots.style import BOUND
 
     top, grid = roofs(), np.geomspace(first, last, 300)
-    for name, dash in (("cache", "--"), ("memory", ":")):
-        label = f"the {name}'s {format_si(top[name], 'B/s')}"
-        ax.plot(grid, np.minimum(grid * top[name], top["matrix"]), linestyle=dash, label=label, **BOUND)
+    label = f"cache {format_si(top['cache'], 'B/s')}, matrix units {format_si(top['matrix'], 'FLOP/s')}"
+    ax.plot(grid, np.minimum(grid * top["cache"], top["matrix"]), linestyle="--", label=label, **BOUND)
+    least = min(one.memory for one in COUNTS[ladder].values()) * units(ladder, SIZES[ladder])
+    if least:
+        label = f"memory {format_si(top['memory'], 'B/s')}, each byte moved once"
+        ax.axhline(flops_of(ladder) * top["memory"] / least, linestyle=":", label=label, **BOUND)
 
 
-def _draw_names(ax: Any, at: Mapping[str, float], rates: Mapping[str, float]) -> None:
-    """Name the steps beside their points; those at one place share one label."""
+def _draw_numbers(ax: Any, at: Mapping[str, float], rates: Mapping[str, float]) -> None:
+    """Write the steps' numbers beside their points; those at one place share a label."""
     import math
+
+    from matplotlib.patheffects import withStroke
 
     groups: list[list[str]] = []
     for name in at:
-        near = [each for each in groups if abs(math.log(at[each[0]] / at[name])) < 0.25
-                and abs(math.log(rates[each[0]] / rates[name])) < 0.7]  # fmt: skip
+        near = [each for each in groups if abs(math.log(at[each[0]] / at[name])) < 0.1
+                and abs(math.log(rates[each[0]] / rates[name])) < 0.2]  # fmt: skip
         if near:
             near[0].append(name)
         else:
             groups.append([name])
-    numbers, above = {name: number for number, name in enumerate(at, 1)}, False
-    places = [max(at[name] for name in group) for group in groups]
-    for group, x, following in zip(groups, places, [*places[1:], math.inf], strict=True):
-        close = following < 2 * x  # the next one's name stands to the right: this one's to the left
-        above = close and not above
-        y = (max if above else min)(rates[name] for name in group)
-        text = "\n".join(f"{numbers[name]} {name}" for name in group)
-        ax.annotate(text, (x, y), xytext=(-5 if close else 7, 5 if above else -5), textcoords="offset points",
-                    fontsize=8.5, va="bottom" if above else "top", ha="right" if close else "left")  # fmt: skip
+    numbers = {name: str(number) for number, name in enumerate(at, 1)}
+    for group in groups:
+        x = at[group[-1]]
+        right = not any(1.01 < at[name] / x < 1.6 for name in at)  # where the next point is not
+        ax.annotate(
+            ", ".join(numbers[name] for name in group), (x, min(rates[name] for name in group)),
+            xytext=(5 if right else -5, -4), textcoords="offset points", fontsize=9, va="top",
+            ha="left" if right else "right", path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        )  # fmt: skip
 
 
 def _numbered(steps: Sequence[Step], number: int) -> Step:

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 __all__ = ["Progress", "clock_time"]
 
 _NAME_WIDTH = 28
+_CLOCK_WIDTH = len(" || 1:00:00")  # what stands beside name and bar
 
 
 def clock_time(seconds: float) -> str:
@@ -109,4 +110,12 @@ def _bar(total: int, stream: TextIO) -> Any:
     class Bar(tqdm):  # type: ignore[type-arg, unused-ignore]
         monitor_interval = 0  # we refresh the bar ourselves; no second thread
 
-    return Bar(total=total, file=stream, dynamic_ncols=True, bar_format="{desc} |{bar:24}| {elapsed}")
+        @property
+        def format_dict(self) -> dict[str, Any]:
+            """What a line is made of: a bar that is cut off would look like another share, so it has what is left."""
+            told: dict[str, Any] = super().format_dict
+            room = (told["ncols"] or 80) - len(told["prefix"]) - _CLOCK_WIDTH
+            bar = f"|{{bar:{min(room, 24)}}}| " if room >= 4 else ""
+            return told | {"bar_format": f"{{desc}} {bar}{{elapsed}}"}
+
+    return Bar(total=total, file=stream, dynamic_ncols=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -68,13 +69,16 @@ def _get(name: str, row: Any, column: str) -> Any:
     return getattr(row, column)
 
 
-def render_text(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
+def render_text(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None, wrap: bool = False
+) -> str:
     """A plain table: first column left, the others right-aligned; a header of empty texts is left out.
 
     Args:
         header: names of the columns.
         rows: as many texts each.
         width: of the terminal; the last column then holds words, on the left, and is cut to fit.
+        wrap: what does not fit goes on in the next line, and nothing is cut.
     """
     lines = [list(header)] * any(header) + [list(row) for row in rows]
     widths = [max((_width(line[i]) for line in lines), default=0) for i in range(len(header))]
@@ -86,9 +90,13 @@ def render_text(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
             _padded(text, wide, left=i in left or not any(header))
             for i, (text, wide) in enumerate(zip(line, widths, strict=True))
         ]
-        if width is not None:
+        more: list[str] = []
+        if width is not None and wrap:
+            parts[-1], *more = textwrap.wrap(line[-1], room) or [""]
+        elif width is not None:
             parts[-1] = _cut(line[-1], room)
         shown.append(" | ".join(parts).rstrip())
+        shown += [" | ".join([*(" " * wide for wide in widths[:-1]), text]) for text in more]
     return "\n".join(shown)
 
 

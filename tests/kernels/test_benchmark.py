@@ -18,6 +18,7 @@ from rooflab.kernels.catalogue import every_case
 from rooflab.kernels.pointwise.cases import cases as pointwise
 from rooflab.kernels.quantize.cases import cases as quantize
 from rooflab.kernels.rows.cases import cases as rows
+from rooflab.records import short_name
 
 from .agreement import DEVICE, torch
 
@@ -156,7 +157,11 @@ def test_results_are_kept_as_they_come_a_record_for_each_kernel(tmp_path, monkey
     assert path.name == "kernels_double.json"
     assert set(json.loads(path.read_text())["values"]["double 4 x 4"]["seconds"]) == {"copy", "rooflab"}
     assert kernel_bench.bench(options(tmp_path, "--recorded", path.parent.name)) == 0
-    assert "double | 4 x 4 |" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "double | 4 x 4 |" in told
+    record = json.loads(path.read_text())
+    assert f"Recorded on {short_name(record)}, {record['date'][:10]} (torch " in told
+    assert f"commit {record['commit'][:10]})" in told
     with pytest.raises(ValueError, match="no record of these kernels on 'nowhere'"):
         kernel_bench.bench(options(tmp_path, "--recorded", "nowhere"))
 
@@ -167,6 +172,8 @@ def test_each_group_of_kernels_has_a_picture_of_its_own():
     assert list(drawn) == ["rows-forward", "products", "others"]
     assert all(picture.startswith(b"\x89PNG") for picture in drawn.values())
     assert drawn["others"] != drawn["products"]
+    named = kernel_figure.draw_pictures({"softmax 8 x 8": one}, "H200, 2026-11-30")
+    assert named["rows-forward"] != drawn["rows-forward"]
 
 
 def test_every_kernel_that_is_measured_stands_in_one_picture():

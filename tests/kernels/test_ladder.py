@@ -300,12 +300,29 @@ def test_times_of_the_reference_device_stand_beside_the_counts(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("name", LADDERS)
-@pytest.mark.parametrize("seconds", [{}, 1.0], ids=["predicted", "measured"])
-def test_every_ladder_has_a_figure_in_which_all_steps_are_named(name, seconds, monkeypatch):
-    from matplotlib.axes import Axes
+@pytest.mark.parametrize("measured", [False, True], ids=["predicted", "measured"])
+def test_a_ladder_has_a_figure_whose_names_are_apart_and_whose_points_are_under_their_roofs(
+    name, measured, monkeypatch
+):
+    import numpy as np
 
-    told = []
-    monkeypatch.setattr(Axes, "annotate", lambda self, text, *_, **__: told.append(text))
+    from rooflab.plots import style
+
+    figures, png = [], style.png
+    monkeypatch.setattr(style, "png", lambda fig: figures.append(fig) or png(fig))
     times = {step.name: predicted(name, step.name) * 1.2 for step in LADDERS[name]} | {"ceiling": 1e-4}
-    assert kernel_ladder.draw_ladder(name, times if seconds else {}).startswith(b"\x89PNG")
-    assert sorted("\n".join(told).split("\n")) == [f"{step.number} {step.name}" for step in LADDERS[name]]
+    assert kernel_ladder.draw_ladder(name, times if measured else {}).startswith(b"\x89PNG")
+    (fig,), (ax,) = figures, figures[0].axes
+    fig.draw_without_rendering()  # the sizes of texts were those of the picture's resolution
+    numbers = sorted(number for each in ax.texts for number in each.get_text().split(", "))
+    assert numbers == [str(step.number) for step in LADDERS[name]]
+    named = [text.get_text() for legend in fig.legends for text in legend.get_texts()]
+    assert set(named) >= {f"{step.number} {step.name}" for step in LADDERS[name]}
+    boxes = [each.get_window_extent() for each in ax.texts]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    roofs = [line for line in ax.lines if line.get_linestyle() in ("--", ":")]
+    (steps,) = (line for line in ax.lines if line.get_marker() == "o")
+    for roof in roofs:
+        x, y = roof.get_data() if roof.get_linestyle() == "--" else (ax.get_xlim(), roof.get_ydata())
+        above = np.exp(np.interp(np.log(steps.get_xdata()), np.log(x), np.log(y)))
+        assert (steps.get_ydata() <= above * 1.01).all()

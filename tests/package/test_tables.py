@@ -77,6 +77,11 @@ def test_a_text_as_long_as_a_book_is_cut_soon():
     assert time.monotonic() - begun < 5
 
 
+def test_what_does_not_fit_goes_on_below():
+    shown = render_text(["step", "why"], [["1 naive", "one two three four five six"]], width=30, wrap=True)
+    assert shown.splitlines() == ["step    | why", "1 naive | one two three four", "        | five six"]
+
+
 def test_no_rows():
     assert render_text(["", "a"], []) == " | a"
     assert "<tbody></tbody>" in render_html(["", "a"], [])

@@ -162,6 +162,15 @@ def test_a_folder_with_a_run_is_not_written_over(capsys):
     assert "has ended" in err
 
 
+def test_no_reason_for_a_rung_is_cut_off(monkeypatch):
+    monkeypatch.setattr("rooflab.speedrun.ladder.terminal_width", lambda: 80)
+    shown = ladder.list_rungs()
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "..." not in shown
+    words = " ".join(line.rpartition("|")[2].strip() for line in shown.splitlines())
+    assert all(rung.why in words for rung in RUNGS)
+
+
 def test_all_rungs_are_listed(capsys):
     _, out, _ = run("--list", capsys=capsys)
     assert all(rung.name in out and rung.why in out for rung in RUNGS)
@@ -221,7 +230,28 @@ def test_the_bar_shows_loss_rate_and_time_left(capsys):
     place = commands.Here(find_device(), toys.corpus(), CEILINGS, Ranks())
     with commands.Teller(toys.config(), place, as_json=False) as teller:
         teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0, "mfu": 0.41})
-    assert "loss 3.250, 1,234 tokens/s, MFU 41%, 0:40 left" in capsys.readouterr().err
+        moving = capsys.readouterr().err
+    assert "loss 3.250, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
+    assert "left" not in capsys.readouterr().err  # the last line, of a run that has ended
+
+
+@pytest.mark.parametrize(
+    ("rungs", "target", "told"),
+    [
+        (["--rung", "muon"], "1", "tiny, muon: {loss:.3f} bits per byte, short of the target of 1, after"),
+        (["--only", "rotary,muon"], "90", "tiny, rotary, muon: {loss:.3f} bits per byte, the target, after"),
+        (["--rung", "baseline"], "", "tiny, baseline: {loss:.3f} bits per byte after"),
+    ],
+)
+def test_the_figure_says_which_rungs_and_whether_it_came_to_the_target(rungs, target, told, capsys, monkeypatch):
+    titles = []
+    monkeypatch.setattr("rooflab.speedrun.picture.save", lambda folder, lines, title, target: titles.append(title))
+    asked = ["--target", target] if target else []
+    code, out, _ = run(*rungs, "--steps", "4", *asked, *TOY, "--out", "one", capsys=capsys)
+    assert code == 0
+    loss = json.loads(Path("one/summary.json").read_text())["bits_per_byte"]
+    assert titles[0].startswith(told.format(loss=loss))
+    assert ("short of the target of 1" in out) == (target == "1")
 
 
 def test_mfu_is_palms():

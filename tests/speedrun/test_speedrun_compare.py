@@ -200,6 +200,17 @@ class TestCompare:
         _, out, _ = command("compare", "a", "b")
         assert "Time to 1.51 bits per byte" in out
 
+    def test_a_mean_of_those_that_came_to_the_target_says_how_many(self, command, tmp_path):
+        group(tmp_path / "a", FIVE)
+        group(tmp_path / "b", LATER[:4], lr=1e-3)
+        leave(tmp_path / "b" / "seed-4", (1, 2, 3), seed=4, bits=(3.0, 2.0, 1.5), lr=1e-3)
+        _, out, _ = command("compare", "a", "b", "--target", "1.2")
+        (row,) = (line for line in out.splitlines() if line.startswith("time to 1.2"))
+        assert "(4 of 5)" in row
+        assert row.rpartition("|")[2].strip() == ""
+        groups = {name: finished.one_group(finished.read_runs(tmp_path / name), name) for name in "ab"}
+        assert compare._title(groups, 1.2) == "Validation losses"
+
     def test_what_is_the_same_is_said(self, command, tmp_path):
         group(tmp_path / "a", FIVE)
         _, out, _ = command("compare", "a/seed-0,a/seed-1", "a/seed-2,a/seed-3")
@@ -275,7 +286,7 @@ class TestLeaderboard:
         text = (tmp_path / "page.html").read_text(encoding="utf-8")
         page = Page(text)
         assert code == 0
-        assert "toy to 1 bits per byte: muon leads with 10.1 s ± 160 ms, of 4." in out
+        assert "toy to 1 bits per byte: muon leads with 10.1 s ± 160 ms (standard deviation), of 4." in out
         header, first, second, third, last = page.rows
         assert [row[0] for row in page.rows[1:]] == ["1", "2", "3", "–"]
         assert "muon" in first[1]
@@ -303,7 +314,7 @@ class TestLeaderboard:
         code, out, _ = command("leaderboard", "a", "b", "c", "d", "e", "--html", "page.html")
         assert code == 0
         assert len(out.splitlines()) == 6
-        assert "toy, without a target: baseline leads" in out
+        assert "toy, without a target: baseline leads by its loss at the end, 1.0000 bits per byte" in out
         text = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert text.count("<table>") == 5
         _, out, _ = command("leaderboard", "a", "c", "d", "--target", "2", "--html", "page.html")
@@ -317,7 +328,14 @@ class TestLeaderboard:
         assert len(runs) == 6
         assert sorted(one.times_s(1.0)) == sorted([30, *FIVE[1:]])
         _, out, _ = command("leaderboard", "a", "a/seed-0", "--html", "page.html")
-        assert "10.1 s ± 160 ms" in out
+        assert "10.1 s ± 160 ms (standard deviation)" in out
+
+    def test_who_missed_the_target_does_not_lead(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, target=0.5)
+        _, out, _ = command("leaderboard", "a", "--html", "page.html")
+        assert "toy to 0.5 bits per byte: none came there with all of its seeds, of 1." in out
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert ">– baseline</text>" in text  # the legend gives it no rank, as the table does
 
     def test_one_seed(self, command, tmp_path):
         group(tmp_path / "a", FIVE[:1], target=1.0)
@@ -359,7 +377,7 @@ class TestLeaderboard:
         code, out, err = command("leaderboard", "a")
         assert code == 0
         assert err.startswith("Left out: The run in a/unended has not ended: go on with it")
-        assert "10.1 s ± 160 ms, of 1." in out
+        assert "10.1 s ± 160 ms (standard deviation), of 1." in out
 
 
 class TestCurves:
@@ -425,7 +443,8 @@ class TestLivePlot:
         assert "target 2.5" in widget.value
         assert "<polyline" in widget.value
         assert "<circle" in widget.value
-        assert "3.0000 bits per byte after 10 steps, 2 s of training, 2,000 tokens/s" in widget.value
+        told = "3.0000 bits per byte after 5 steps; now 10 steps, 2 s of training, 2,000 tokens/s."
+        assert told in widget.value  # the loss was not measured at the last step
 
     def test_a_picture_that_nobody_would_see_is_left_out(self, monkeypatch):
         import IPython.display
@@ -445,7 +464,7 @@ class TestLivePlot:
             for line in self.LINES:
                 plot(line)
             assert not capsys.readouterr().out
-        assert capsys.readouterr().out.startswith("muon: 3.0000 bits per byte after 10 steps")
+        assert capsys.readouterr().out.startswith("muon: 3.0000 bits per byte after 5 steps; now 10")
 
     def test_a_run_that_never_began_shows_nothing(self, capsys):
         with pytest.raises(ValueError, match="no"), live.watch_live(toys.config(), toys.corpus()):

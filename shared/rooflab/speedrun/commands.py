@@ -215,13 +215,15 @@ def _tell(options: argparse.Namespace, ranks: Ranks, sentence: str) -> None:
 
 def _finish(options: argparse.Namespace, folder: Path, result: Result, place: Here, config: Config) -> None:
     from .folder import RunFolder
+    from .leaderboard import title
     from .picture import save
 
     if not place.ranks.first:
         return
-    name = config.rungs[-1] if config.rungs else "baseline"
-    title = f"{config.preset} up to {name}: {result.bits_per_byte:.3f} bits per byte after {result.train_s:.3g} s"
-    save(folder, RunFolder(folder).lines(), title, target=config.target)
+    name, _ = title(config.rungs, {})
+    loss = _loss(result, config, 3) + "," * bool(config.target)
+    told = f"{config.preset}, {name}: {loss} after {format_si(result.train_s, 's')}"
+    save(folder, RunFolder(folder).lines(), told, target=config.target)
     if options.json:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         print(json.dumps({"summary": summary, "folder": str(folder)}), flush=True)
@@ -230,13 +232,19 @@ def _finish(options: argparse.Namespace, folder: Path, result: Result, place: He
     print(f"Kept in {folder}.")
 
 
+def _loss(result: Result, config: Config, digits: int = 4) -> str:
+    """The validation loss at the end, and whether it is the target."""
+    short = f", short of the target of {config.target:g}" if config.target else ""
+    return f"{result.bits_per_byte:.{digits}f} bits per byte" + (", the target" if result.reached else short)
+
+
 def _outcome(result: Result, place: Here, config: Config) -> list[list[str]]:
     """The outcome as rows of name and value."""
     from ..roofline import Ceilings
     from .session import beyond, ceiling_format, used
 
     rows = [
-        ["validation loss", f"{result.bits_per_byte:.4f} bits per byte" + (", the target" if result.reached else "")],
+        ["validation loss", _loss(result, config)],
         ["training", f"{clock_time(result.train_s)}, {result.steps:,} steps, {result.tokens:,} tokens"],
         ["before the first step", clock_time(result.start_s)],
         ["a step", f"{format_si(result.step_s, 's')}, {format_si(result.tokens_per_s, 'tokens/s')}"],
@@ -260,12 +268,14 @@ class Teller:
         self.total = config.all_steps(place.ranks.world)
         self.bar = None if as_json or not place.ranks.first else Progress("speedrun", self.total, unit="step")
         self.as_json = as_json
+        self._told = "speedrun"
 
     def __enter__(self) -> Teller:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         if self.bar is not None:
+            self.bar.name = self._told
             self.bar.close("done" if kind is None else "stopped")
 
     def __call__(self, line: dict[str, Any]) -> None:
@@ -275,7 +285,8 @@ class Teller:
         if self.bar is None or "loss" not in line:
             return
         left = clock_time((self.total - line["step"]) * line["step_s"])
-        mfu = f", MFU {line['mfu']:.0%}" if "mfu" in line else ""
-        rate = format_si(line["tokens_per_s"], "tokens/s", digits=3)
-        self.bar.name = f"loss {line['loss']:.3f}, {rate}{mfu}, {left} left"
+        loss, rate = f"loss {line['loss']:.3f}", format_si(line["tokens_per_s"], "tokens/s", digits=3)
+        rate += f", MFU {line['mfu']:.0%}" if "mfu" in line else ""
+        self._told = f"{loss}, {rate}"
+        self.bar.name = f"{loss}, {left} left, {rate}"  # a narrow terminal shows the beginning
         self.bar.reach(line["step"])

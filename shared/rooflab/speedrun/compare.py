@@ -103,8 +103,11 @@ def _outcomes(a: Group, b: Group, target: float | None) -> str:
     def row(name: str, unit: str, values: Callable[[Group], Sequence[float]]) -> None:
         found = [values(group) for group in (a, b)]
         means = [fmean(some) if some else 0.0 for some in found]
-        ratio = f"{means[1] / means[0]:.3g}" if all(means) else ""
-        rows.append([name, *(mean_text(some, unit) for some in found), ratio])
+        few = [f" ({len(some)} of {len(group.runs)})" if 0 < len(some) < len(group.runs) else ""
+               for some, group in zip(found, (a, b), strict=True)]  # fmt: skip
+        # The mean of those that came there says nothing of those that did not.
+        ratio = f"{means[1] / means[0]:.3g}" if all(means) and not any(few) else ""
+        rows.append([name, *(mean_text(some, unit) + of for some, of in zip(found, few, strict=True)), ratio])
 
     if target is not None:
         row("bits per byte at the end", "", partial(_numbers, "bits_per_byte"))
@@ -240,7 +243,7 @@ def draw(path: Path, groups: dict[str, Group], target: float) -> None:
 
 def _title(groups: dict[str, Group], target: float) -> str:
     times = {name: group.times_s(target) for name, group in groups.items()} if target else {}
-    if not times or not all(times.values()):
+    if not times or any(len(some) < len(groups[name].runs) for name, some in times.items()):
         return "Validation losses"
     told = ", ".join(f"{name} in {format_si(fmean(some), 's')}" for name, some in times.items())
     return f"{target:.4g} bits per byte: {told}"

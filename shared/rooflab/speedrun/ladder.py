@@ -54,7 +54,7 @@ def list_rungs(width: int | None = None) -> str:
     signs = {"less": "-", "same": "=", "more": "+"}
     rows = [[rung.name, signs[rung.step_time], signs[rung.memory], signs[rung.loss],
              rung.why + (f" ({rung.source})" if rung.source else "")] for rung in RUNGS]  # fmt: skip
-    table = render_text(["rung", "time", "memory", "loss", "why"], rows, width=width or max(terminal_width(), 120))
+    table = render_text(["rung", "time", "memory", "loss", "why"], rows, width=width or terminal_width(), wrap=True)
     return f"{table}\n\n- less, = about the same, + more; each on top of those above it."
 
 

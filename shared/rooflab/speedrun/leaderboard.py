@@ -93,7 +93,7 @@ def leaderboard(options: argparse.Namespace) -> int:
     output_folder(path.parent)
     write_atomic(path, page(boards, len(runs)))
     for (_, target), entries in boards.items():
-        print(f"{_heading(entries, target)}: {_leader(entries[0])}, of {len(entries)}.")
+        print(f"{_heading(entries, target)}: {_leader(entries[0], target)}, of {len(entries)}.")
     print(f"The page is {path}.")
     return 0
 
@@ -102,9 +102,14 @@ def _tell(why: str) -> None:
     print(f"Left out: {why}", file=sys.stderr)
 
 
-def _leader(entry: Entry) -> str:
+def _leader(entry: Entry, target: float) -> str:
     name = title(entry.group.first.rungs, _deviations(entry.group))[0]
-    return f"{name} leads" + (f" with {mean_text(entry.times_s, 's')}" if entry.times_s else "")
+    if not target:
+        return f"{name} leads by its loss at the end, {entry.group.mean('bits_per_byte'):.4f} bits per byte"
+    if not entry.all_reached:
+        return "none came there with all of its seeds"
+    spread = " (standard deviation)" if len(entry.times_s) > 1 else ""
+    return f"{name} leads with {mean_text(entry.times_s, 's')}{spread}"
 
 
 def tables(groups: Sequence[Group], target: float = 0.0) -> dict[tuple[Any, float], list[Entry]]:
@@ -185,7 +190,7 @@ def _heading(entries: Sequence[Entry], target: float) -> str:
 def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> str:
     lines = [Line("", run.curve.times_s, run.curve.bits, entry.look % LOOKS)
              for entry in entries[:LOOKS] for run in entry.group.runs]  # fmt: skip
-    named = [Line(f"{number}. {_name(entry.group)}", (), (), entry.look)
+    named = [Line(f"{_rank(number, entry, target)} {_name(entry.group)}", (), (), entry.look)
              for number, entry in enumerate(entries[:LOOKS], 1)]  # fmt: skip
     chart = curves_svg(
         [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target,
@@ -198,11 +203,13 @@ def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> st
               "loss over time")  # fmt: skip
     body = table(header, rows).replace('class="scroll"', 'class="scroll board"', 1)
     data = entries[0].group.first.told["data"]
+    times = (
+        "Times are means over seeds with their 95 % interval (Student's t); they leave out compiling and evaluation. "
+        f"Against the next: the permutation test on these times, two-sided; a lead counts where p is below {LEVEL:g}."
+    ) if target else "These runs had no target: they are in the order of their loss at the end."  # fmt: skip
     note = (
-        f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. Times are means over "
-        "seeds with their 95 % interval (Student's t); they leave out compiling and evaluation. Against the next: the "
-        f"permutation test on these times, two-sided; a lead counts where p is below {LEVEL:g}. The axis of time is "
-        "logarithmic, here and in the table."
+        f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. {times} "
+        "The axis of time is logarithmic, here and in the table. Losses are in bits per byte."
     )
     return f'<div class="card">{chart}</div>{body}<p class="note">{escape(note)}</p>'
 
@@ -220,12 +227,17 @@ def _row(number: int, entry: Entry, below: Sequence[Entry], among: Sequence[Line
     seeds = f"{count}" if came == count or not target else f"{came} of {count} came there"
     library = f"{run.framework} {run.told['versions'].get(run.framework, '')}".strip()
     cells = [
-        str(number) if entry.all_reached or not target else "–", _what(group), _time(entry, first=number == 1),
+        _rank(number, entry, target).rstrip("."), _what(group), _time(entry, first=number == 1),
         seeds + _quiet(f"loss {group.mean('bits_per_byte'):.4f}"), _against(entry, below), _rate(group),
         escape(run.device) + _quiet(library) + _quiet(f"{run.code}, {str(run.told.get('date', ''))[:10]}"),
         small_svg(lines, among, target=target, log=True, alt=f"Loss of entry {number} over time"),
     ]  # fmt: skip
     return [Html(cell) for cell in cells]
+
+
+def _rank(number: int, entry: Entry, target: float) -> str:
+    """What stands before an entry's name; no number where a seed missed the target."""
+    return f"{number}." if entry.all_reached or not target else "–"
 
 
 def _what(group: Group) -> str:

@@ -97,8 +97,11 @@ class LivePlot:
         if not self.lines:
             return f"{name}: getting ready; the first losses come after {self.config.log_every} steps."
         last = self.lines[-1]
-        bits = next((line["bits_per_byte"] for line in reversed(self.lines) if "bits_per_byte" in line), None)
+        measured = next((line for line in reversed(self.lines) if line.get("bits_per_byte") is not None), None)
         rate = next((line["tokens_per_s"] for line in reversed(self.lines) if "tokens_per_s" in line), None)
-        loss = f"{bits:.4f} bits per byte" if bits is not None else f"training loss {last['loss']:.3f} nats per token"
         speed = f", {format_si(rate, 'tokens/s')}" if rate is not None else ""
-        return f"{name}: {loss} after {last['step']:,} steps, {format_si(last['time_s'], 's')} of training{speed}."
+        so_far = f"{last['step']:,} steps, {format_si(last['time_s'], 's')} of training{speed}."
+        if measured is None:
+            return f"{name}: training loss {last['loss']:.3f} nats per token after {so_far}"
+        loss = f"{name}: {measured['bits_per_byte']:.4f} bits per byte after "
+        return loss + (so_far if measured["step"] == last["step"] else f"{measured['step']:,} steps; now {so_far}")

@@ -42,7 +42,7 @@ def draw(lines: Sequence[Mapping[str, Any]], title: str, *, target: float = 0.0)
             ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
         left.set_xlim(left=0)  # what is compared is time from the first step
         if target:
-            right.axhline(target, linestyle="--", label="target", **dict[str, Any](BOUND))
+            right.axhline(target, linestyle="--", label=f"target {target:g}", **dict[str, Any](BOUND))
             right.legend()
         fig.suptitle(title, x=0.01, ha="left", wrap=True)
     return fig
