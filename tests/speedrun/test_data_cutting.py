@@ -40,6 +40,18 @@ def test_a_cut_text_is_what_fewer_merges_would_have_made(code, most, monkeypatch
     assert found.bits_per_byte(math.log(most)) == pytest.approx(len(wanted[2]) * math.log2(most) / len(TEXTS[2]))
 
 
+@pytest.mark.parametrize("most", [0, 300])
+def test_the_bytes_that_are_judged_are_those_of_the_tokens_that_were_looked_at(code, most):
+    found = cut(code, most)
+    lengths = found.token_bytes()
+    assert lengths.shape == (found.vocabulary,)
+    assert lengths[found.valid].sum() == found.valid_bytes
+    assert found.bits_per_byte(2.0, found.valid) == pytest.approx(found.bits_per_byte(2.0))
+    some = found.valid[:100].reshape(4, 25)
+    text = BytePairs(code_vocabulary().merges[: found.vocabulary - 257]).decode(some.reshape(-1).tolist())
+    assert found.bits_per_byte(math.log(2), some) == pytest.approx(100 / len(text))
+
+
 @pytest.mark.parametrize("most", [0, 50_257, 60_000])
 def test_nothing_is_cut_where_nothing_is_asked_for(code, most):
     assert cut(code, most) is code

@@ -216,7 +216,7 @@ class Trainer:
 
     def _measure(self) -> None:
         loss = self.evaluate()
-        self.bits, self.watch.measured_at = self.data.bits_per_byte(loss), self.step
+        self.bits, self.watch.measured_at = self.data.bits_per_byte(loss, self.held_out[1]), self.step
         self.reached = self.bits <= self.config.target
         self.say({"step": self.step, "tokens": self.step * self.config.tokens_per_step(self.ranks.world),
                   "valid_loss": loss, "bits_per_byte": self.bits, "time_s": self.clock.train_s})  # fmt: skip

@@ -56,9 +56,27 @@ class Corpus:
     digest: str
     source: str
 
-    def bits_per_byte(self, nats_per_token: float) -> float:
-        """The mean loss of a validation token as bits for each byte of text, so that vocabularies can be compared."""
-        return nats_per_token * len(self.valid) / self.valid_bytes / math.log(2)
+    def bits_per_byte(self, nats_per_token: float, judged: np.ndarray | None = None) -> float:
+        """The mean loss of a token as bits for each byte of text, so that vocabularies can be compared.
+
+        Args:
+            nats_per_token: the loss.
+            judged: the tokens whose mean it is, of any shape; by default all of `valid`. Of `fineweb`, whose vocabulary
+                is not here, they are taken to be as long as those are on average.
+        """
+        many, size = len(self.valid), self.valid_bytes
+        if judged is not None and (lengths := self.token_bytes()) is not None:
+            many, size = judged.size, int(lengths[judged].sum())
+        return nats_per_token * many / size / math.log(2)
+
+    def token_bytes(self) -> np.ndarray | None:
+        """How many bytes of text each token stands for; None where the vocabulary is not here."""
+        from .bytepairs import code_vocabulary
+
+        if self.name not in ("stdlib", "code"):
+            return None
+        # Both begin with the bytes, and end with the end of a text.
+        return np.array([*map(len, code_vocabulary().bytes_of[: self.vocabulary - 1]), 0])
 
 
 def digest(train: np.ndarray, valid: np.ndarray) -> str:

@@ -216,7 +216,7 @@ class Twin:
 
     def _measure(self) -> None:
         loss = self.evaluate()
-        self.bits = self.data.bits_per_byte(loss)
+        self.bits = self.data.bits_per_byte(loss, self.held_out[1])
         self.say({"step": self.step, "tokens": self.step * self.config.tokens_per_step(), "valid_loss": loss,
                   "bits_per_byte": self.bits, "time_s": self.clock.train_s})  # fmt: skip
 
