@@ -16,9 +16,10 @@ from typing import Any
 
 from .config import Config, ConfigError, from_dict
 
-__all__ = ["NAME", "CheckpointError", "check", "load", "remove", "save"]
+__all__ = ["NAME", "CheckpointError", "check", "damaged", "load", "remove", "save"]
 
 NAME = "checkpoint.pt"
+_HELD = ("config", "digest", "world", "step", "train_s", "intervals", "watch", "params", "states", "random")
 
 
 class CheckpointError(ValueError):
@@ -76,9 +77,11 @@ def check(values: dict[str, Any], config: Config, digest: str, world: int) -> No
     Raises:
         CheckpointError: naming what differs.
     """
+    if missing := [name for name in _HELD if not isinstance(values, dict) or name not in values]:
+        raise damaged(f"it lacks {', '.join(missing)}")
     try:
         kept = from_dict(values["config"])
-    except (ConfigError, KeyError) as error:
+    except (ConfigError, LookupError, TypeError) as error:
         raise CheckpointError(f"The checkpoint is of another version of Rooflab ({error}).") from error
     ours, theirs = config.to_dict(), kept.to_dict()
     for name in ours:
@@ -94,6 +97,13 @@ def check(values: dict[str, Any], config: Config, digest: str, world: int) -> No
         )
     if values["world"] != world:
         raise CheckpointError(f"The checkpoint was made by {values['world']} ranks; found {world}: start as many.")
+    if not isinstance(values["step"], int) or not 0 < values["step"] < config.all_steps(world):
+        raise damaged(f"step {values['step']} of {config.all_steps(world)}")
+
+
+def damaged(why: str) -> CheckpointError:
+    """The error for a file that could be read, and does not hold what it should."""
+    return CheckpointError(f"The checkpoint is damaged ({why}): remove {NAME}, and begin the run again.")
 
 
 def remove(folder: Path) -> None:
