@@ -247,7 +247,7 @@ def test_a_folder_that_lost_a_file_is_refused_in_a_sentence(tmp_path):
         (tmp_path / "version.json").write_text(text)
         with pytest.raises(ConfigError, match="does not name the run's data"):
             run.data_name()
-    with pytest.raises(ConfigError, match="log of the run in .* is missing"):
+    with pytest.raises(ConfigError, match=r"log of the run in .* is missing"):
         run.rewind(3)
     (tmp_path / "log.jsonl").write_text('{"step": 1}\n[1]\n{"loss": 2}\n"x"\n{"step": 9}\n{"st')
     run.rewind(3)
@@ -378,3 +378,15 @@ def test_a_graph_computes_the_same():
         trainer.say = lines[graph].append
         trainer.run()
     assert lines[True][0]["losses"] == pytest.approx(lines[False][0]["losses"], rel=1e-3)
+
+
+def test_two_processes_do_not_run_in_one_folder(tmp_path):
+    def second(line):
+        with pytest.raises(ConfigError, match=r"Another process runs in .*give another --out"):
+            session.run_once(toys.config(), DATA, device=CPU, folder=tmp_path, resume=True)
+        asked.append(line)
+
+    asked = []
+    session.run_once(toys.config(steps=10), DATA, device=CPU, folder=tmp_path, say=second)
+    assert len(asked) == 3
+    assert RunFolder(tmp_path).ended()

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..device import Device
+from ..locks import claimed
 from ..logbook import now
 from ..records import code_commit
 from ..state import atomic_write
@@ -48,6 +51,18 @@ class RunFolder:
     """
 
     path: Path
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from running in the folder at the same time.
+
+        Raises:
+            ConfigError: one does already.
+        """
+        with claimed(self.path) as free:
+            if not free:
+                raise ConfigError(f"Another process runs in {self.path}: wait for it, or give another --out.")
+            yield
 
     def begin(self, config: Config, told: dict[str, Any]) -> None:
         """Write what is known before the first step.
@@ -84,9 +99,22 @@ class RunFolder:
         Raises:
             ConfigError: it is not written there.
         """
+        return str(self._told()["data"]["name"])
+
+    def framework(self) -> str:
+        """What trains: "torch" or "jax".
+
+        Raises:
+            ConfigError: `version.json` cannot be read.
+        """
+        return str(self._told().get("framework", "torch"))
+
+    def _told(self) -> dict[str, Any]:
         path = self.path / "version.json"
         try:
-            return str(json.loads(path.read_text(encoding="utf-8"))["data"]["name"])
+            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            told["data"]["name"]
+            return told
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise ConfigError(f"{path} does not name the run's data: begin it again with another --out.") from error
 
