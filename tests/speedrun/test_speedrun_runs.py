@@ -268,6 +268,13 @@ def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == [checkpoint.NAME]
 
 
+def test_what_a_killed_process_left_of_a_checkpoint_is_removed_at_the_end(tmp_path):
+    (tmp_path / ".checkpoint.pt.abc").write_bytes(b"half")
+    checkpoint.save(tmp_path, {"step": 1})
+    checkpoint.remove(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 # --- several ranks
 
 RANKED = """

@@ -107,5 +107,6 @@ def damaged(why: str) -> CheckpointError:
 
 
 def remove(folder: Path) -> None:
-    """Remove the checkpoint of a run that has ended."""
-    (folder / NAME).unlink(missing_ok=True)
+    """Remove the checkpoint of a run that has ended, and what a process that was killed while it wrote one left."""
+    for path in (folder / NAME, *folder.glob(f".{NAME}.*")):
+        path.unlink(missing_ok=True)
