@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,7 @@ def _recorded(device: str, wanted: Sequence[str]) -> tuple[dict[str, Any], str, 
     for record in all_records(device):
         unit = str(record.get("unit", ""))
         if unit.startswith(_UNIT) and (not wanted or unit.removeprefix(_UNIT) in wanted):
-            found |= record["values"]
+            found |= {name: one for name, one in record["values"].items() if _whole(device, name, one)}
             records.append(record)
     if not found:
         raise ValueError(f"There is no record of these kernels on {device!r}.")
@@ -156,6 +157,16 @@ def _here() -> str:
     from .records import short_name
 
     return f"{short_name({'device': {'name': find_device().name}})}, {now()[:10]}"
+
+
+def _whole(device: str, name: str, one: Any) -> bool:
+    """Whether a record says of a case all that is shown; what does not is named and left out."""
+    try:
+        row(name, one)
+    except (AttributeError, LookupError, TypeError, ValueError, ZeroDivisionError):
+        print(f"rooflab: the record of {name} on {device} is damaged: restore it, or record it again.", file=sys.stderr)
+        return False
+    return True
 
 
 def _order(name: str) -> tuple[str, list[int], str]:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["alone_in"]
+__all__ = ["alone_in", "claimed"]
 
 PATIENCE_S = 5.0
 _PAUSE_S = 0.005
@@ -40,6 +40,26 @@ def alone_in(folder: Path, *, patience_s: float = PATIENCE_S) -> Iterator[bool]:
     finally:
         if handle is not None:
             os.close(handle)  # which gives the lock back
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[bool]:
+    """Claim a folder for as long as the block runs; yields whether nobody else has claimed it.
+
+    Where no lock can be had nobody can be seen, and the answer is yes.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp())
+    >>> with claimed(place) as first, claimed(place) as second:
+    ...     first, second
+    (True, False)
+    """
+    handle = _open(folder)
+    try:
+        yield handle is None or _take(handle, 0.0)
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def _open(folder: Path) -> int | None:

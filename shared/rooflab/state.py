@@ -15,14 +15,14 @@ import os
 import stat
 import tempfile
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .locks import alone_in
 
-__all__ = ["append_line", "atomic_write", "home", "read_json", "read_lines", "update_json", "write_json"]
+__all__ = ["append_line", "atomic_write", "home", "read_json", "read_lines", "replacing", "update_json", "write_json"]
 
 # What could not be written, by full path: values in place of the file, lines on top of it.
 _values: dict[Path, str] = {}
@@ -48,17 +48,41 @@ def atomic_write(path: Path, text: str) -> None:
     Raises:
         OSError: the folder cannot be made or written.
     """
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of ``path`` when the block ends, and is removed if it fails.
+
+    Args:
+        path: of the file; its folder is made.
+        durable: also after a loss of power a reader finds the old file or the new one, whole.
+
+    Raises:
+        OSError: the folder cannot be made or written; what was there is untouched.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         # mkstemp makes files for the owner alone; a report or a record is for everyone who may read the folder.
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    if durable and os.name == "posix":  # the new name is on the disk too
+        entry = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(entry)
+        finally:
+            os.close(entry)
 
 
 def _keep_in_memory(path: Path, error: OSError) -> None:

@@ -14,11 +14,13 @@ SIGTERM 143
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .footprint import children
@@ -40,6 +42,8 @@ def stop_on_signals() -> Iterator[None]:
     _received.clear()
     names = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in names}
+    hook = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_lost, hook)
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
             signal.signal(number, _stop)
@@ -48,6 +52,17 @@ def stop_on_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = hook
+
+
+def _lost(hook: Callable[[Any], None], told: Any) -> None:
+    """Stop again a little later where Python has dropped the exception: in a destructor, or when a reference dies."""
+    if told.exc_type is None or not issubclass(told.exc_type, KeyboardInterrupt) or len(_received) != 1:
+        hook(told)
+        return
+    again = threading.Timer(0.05, os.kill, (os.getpid(), _received.pop()))
+    again.daemon = True
+    again.start()
 
 
 def _stop(number: int, frame: object) -> None:

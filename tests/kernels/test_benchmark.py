@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rooflab import kernel_bench, kernel_figure
+from rooflab import kernel_bench, kernel_figure, records
 from rooflab.clocks import HostClock
 from rooflab.kernels import benchmark
 from rooflab.kernels.attend.cases import cases as attention
@@ -216,3 +216,14 @@ def test_every_candidate_is_called_by_one_of_the_processes_that_compile(monkeypa
     called.clear()
     precompile._compile((["a"], "another size", 0, 1))
     assert not called
+
+
+@pytest.mark.parametrize(
+    "damage", [3, {}, {"seconds": None}, {"ceiling": "copy", "target": 1, "seconds": {"copy": 1.0}}]
+)
+def test_a_damaged_case_of_a_record_is_named_and_left_out(damage, monkeypatch, capsys):
+    whole = {"ceiling": "copy", "target": 0.9, "seconds": {"copy": 1e-3, "rooflab": 1e-3}}
+    record = {"unit": "kernels_gelu", "values": {"gelu 2 x 2": damage, "gelu 4 x 4": whole}}
+    monkeypatch.setattr(records, "all_records", lambda device: [record])
+    assert list(kernel_bench._recorded("chip", [])) == ["gelu 4 x 4"]
+    assert "the record of gelu 2 x 2 on chip is damaged" in capsys.readouterr().err

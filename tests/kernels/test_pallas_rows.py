@@ -252,3 +252,11 @@ def test_only_what_is_known_for_this_chip_is_chosen(monkeypatch):
     assert pallas_launching.choice_of("softmax", (4096,), candidates) == candidates[0]
     monkeypatch.setattr(pallas_launching, "_gpus", list)
     assert pallas_launching.choice_of("softmax", (4096,), candidates) == candidates[0]
+
+
+@pytest.mark.parametrize("name", ROWS_OPS)
+def test_a_second_derivative_is_refused_in_a_sentence(name):
+    mine, _, parameters = functions(name, 4)
+    once = jax.grad(lambda x: (mine(x, *parameters) ** 2).sum())
+    with pytest.raises(TypeError, match="no second derivative"):
+        jax.grad(lambda x: once(x).sum())(random(2, 4))

@@ -197,3 +197,17 @@ def test_a_signal_while_the_command_loads_is_one_sentence(module):
 def test_the_installed_command_is_the_one_that_catches_it():
     with (SHARED.parent / "pyproject.toml").open("rb") as file:
         assert tomllib.load(file)["project"]["scripts"] == {"rooflab": "rooflab.__main__:main"}
+
+
+def test_a_signal_that_python_drops_in_a_destructor_stops_all_the_same():
+    class Dying:
+        def __del__(self):
+            signal.raise_signal(signal.SIGTERM)
+
+    def sleep(make):
+        make()
+        wait_for(lambda: False, 20)
+
+    with pytest.raises(KeyboardInterrupt), stopping.stop_on_signals():
+        sleep(Dying)
+    assert stopping.exit_code() == 143

@@ -303,3 +303,18 @@ def test_advice_names_a_batch_that_fits():
     assert "Lower the batch from 16 to 8" in told
     assert "accumulation 2" in told
     assert "Lower the length, the width or the layers" in forecast.advice(config, 1e6)
+
+
+@pytest.mark.parametrize("text", ["rungs=muon", "preset=mine"])
+def test_a_name_that_a_run_goes_by_is_not_set(text, capsys):
+    """It would be one that the run is not: a ladder's rungs, a preset's shape."""
+    assert cli.main(["speedrun", "--device", "cpu", "--steps", "1", "--set", text]) == 1
+    assert f"in place of --set {text.partition('=')[0]}=" in capsys.readouterr().err
+
+
+def test_a_run_of_the_twin_is_not_gone_on_with_in_torch(tmp_path, capsys):
+    (tmp_path / "config.json").write_text(json.dumps(preset("tiny").to_dict()))
+    (tmp_path / "version.json").write_text(json.dumps({"data": {"name": "stdlib"}, "framework": "jax"}))
+    (tmp_path / "log.jsonl").write_text("")
+    assert cli.main(["speedrun", "--device", "cpu", "--resume", str(tmp_path)]) == 1
+    assert "is of the twin in JAX, which keeps no checkpoints" in capsys.readouterr().err

@@ -474,3 +474,11 @@ class TestLivePlot:
 
 def test_the_verdict_names_its_groups():
     assert compare.verdict_text(FIVE, LATER, ("the old", "the new")).startswith("the new takes 2 s more")
+
+
+@pytest.mark.parametrize("target", ["nan", "-1", "0", "low"])
+@pytest.mark.parametrize("action", [["compare", "a", "b"], ["leaderboard", "a"]], ids=lambda each: each[0])
+def test_a_target_that_no_loss_has_is_refused(action, target, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["speedrun", *action, f"--target={target}"])
+    assert f"expected a number above zero; found '{target}'" in capsys.readouterr().err

@@ -321,6 +321,8 @@ def test_fp8_is_one_compiled_graph(mlp):
         ({"mlp": "kernel"}, "expected activation 'squared relu' with mlp 'kernel'; found 'gelu'"),
         ({"warmup": 0.6, "cooldown": 0.6}, "share the run"),
         ({"speed": 3}, "expected a switch of a run"),
+        ({"threads": 100_000}, "expected threads to be at most 1,024; found 100000"),
+        ({"seed": 10**23}, "expected seed to be at most 4,611,686,018,427,387,904; found 100000000"),
     ],
 )
 def test_a_config_that_cannot_be_is_refused_in_a_sentence(changes, sentence):

@@ -232,6 +232,38 @@ def test_a_damaged_checkpoint_and_none_are_told(tmp_path):
         checkpoint.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda kept: [kept], "lacks config"),
+        (lambda kept: {name: kept[name] for name in kept if name != "params"}, "lacks params"),
+        (lambda kept: kept | {"step": 10**9}, "step 1000000000 of 30"),
+        (lambda kept: kept | {"step": "7"}, "step 7 of 30"),
+        (lambda kept: kept | {"params": kept["params"][:10]}, "not those of this model"),
+        (lambda kept: kept | {"states": kept["states"][:-1]}, "not those of this model"),
+    ],
+)
+def test_a_checkpoint_that_holds_something_else_is_refused(tmp_path, change, why):
+    """A step behind the end would otherwise pass for a run that has ended."""
+    saved(tmp_path)
+    torch.save(change(checkpoint.load(tmp_path)), tmp_path / checkpoint.NAME)
+    with pytest.raises(CheckpointError, match=f"damaged .*{why}.*remove checkpoint.pt"):
+        Trainer(toys.config(), DATA, device=CPU, folder=tmp_path, resume=True).run()
+
+
+def test_a_folder_that_lost_a_file_is_refused_in_a_sentence(tmp_path):
+    run = RunFolder(tmp_path)
+    for text in ("{}", "[]", "{"):
+        (tmp_path / "version.json").write_text(text)
+        with pytest.raises(ConfigError, match="does not name the run's data"):
+            run.data_name()
+    with pytest.raises(ConfigError, match=r"log of the run in .* is missing"):
+        run.rewind(3)
+    (tmp_path / "log.jsonl").write_text('{"step": 1}\n[1]\n{"loss": 2}\n"x"\n{"step": 9}\n{"st')
+    run.rewind(3)
+    assert run.lines() == [{"step": 1}]
+
+
 def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
     checkpoint.save(tmp_path, {"step": 1})
 
@@ -244,6 +276,13 @@ def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
         checkpoint.save(tmp_path, {"step": 2})
     assert checkpoint.load(tmp_path) == {"step": 1}
     assert [path.name for path in tmp_path.iterdir()] == [checkpoint.NAME]
+
+
+def test_what_a_killed_process_left_of_a_checkpoint_is_removed_at_the_end(tmp_path):
+    (tmp_path / ".checkpoint.pt.abc").write_bytes(b"half")
+    checkpoint.save(tmp_path, {"step": 1})
+    checkpoint.remove(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 # --- several ranks
@@ -356,3 +395,15 @@ def test_a_graph_computes_the_same():
         trainer.say = lines[graph].append
         trainer.run()
     assert lines[True][0]["losses"] == pytest.approx(lines[False][0]["losses"], rel=1e-3)
+
+
+def test_two_processes_do_not_run_in_one_folder(tmp_path):
+    def second(line):
+        with pytest.raises(ConfigError, match=r"Another process runs in .*give another --out"):
+            session.run_once(toys.config(), DATA, device=CPU, folder=tmp_path, resume=True)
+        asked.append(line)
+
+    asked = []
+    session.run_once(toys.config(steps=10), DATA, device=CPU, folder=tmp_path, say=second)
+    assert len(asked) == 3
+    assert RunFolder(tmp_path).ended()

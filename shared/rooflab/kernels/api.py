@@ -16,7 +16,7 @@ from typing import Any
 
 from rooflab.extras import MissingExtra
 
-from .demands import framework
+from .demands import framework, refuse
 from .launching import need_triton, ready
 
 __all__ = [
@@ -42,6 +42,10 @@ _MODULES = {
     "attention": "attend.torch_attention",
     "attention_decode": "attend.torch_decode",
     "rotary_heads": "attend.torch_heads",
+    "quantize_fp8": "quantize.torch_quantize",
+    "quantize_mx": "quantize.torch_quantize",
+    "quantize_nvfp4": "quantize.torch_quantize",
+    "quantize_weights": "quantize.weights",
 }
 _JAX_MODULES = {
     "softmax": "rows.pallas_softmax",
@@ -50,9 +54,11 @@ _JAX_MODULES = {
     "matmul": "products.pallas_matmul",
     "attention": "attend.pallas_attention",
 }
+_OPTIONAL = ("bias", "scale", "zero")
 _torch: dict[str, Callable[..., Any]] = {}
 _jax: dict[str, Callable[..., Any]] = {}
 _tensors: tuple[type, ...] = ()
+_forward_mode: Any = None  # torch.autograd.forward_ad
 
 
 def softmax(x: Any) -> Any:
@@ -79,7 +85,7 @@ def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
     Returns:
         the shape and format of `x`. Source: Zhang and Sennrich 2019.
     """
-    return function_for(x, "rms_norm")(x, weight, eps)
+    return function_for(x, "rms_norm", weight=weight)(x, weight, eps)
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
@@ -94,7 +100,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
     Returns:
         the shape and format of `x`. Source: Ba et al. 2016.
     """
-    return function_for(x, "layer_norm")(x, weight, bias, eps)
+    return function_for(x, "layer_norm", weight=weight, bias=bias)(x, weight, bias, eps)
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, Any]:
@@ -109,7 +115,7 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple
     Returns:
         the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
     """
-    return function_for(x, "add_rms_norm")(x, residual, weight, eps)
+    return function_for(x, "add_rms_norm", residual=residual, weight=weight)(x, residual, weight, eps)
 
 
 def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> tuple[Any, Any]:
@@ -125,7 +131,8 @@ def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1
     Returns:
         the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
     """
-    return function_for(x, "add_layer_norm")(x, residual, weight, bias, eps)
+    found = function_for(x, "add_layer_norm", residual=residual, weight=weight, bias=bias)
+    return found(x, residual, weight, bias, eps)
 
 
 def gelu(x: Any, form: str = "erf") -> Any:
@@ -151,7 +158,7 @@ def swiglu(gate: Any, up: Any) -> Any:
     Returns:
         the shape and format of `gate`. Source: Shazeer 2020.
     """
-    return function_for(gate, "swiglu")(gate, up)
+    return function_for(gate, "swiglu", up=up)(gate, up)
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -165,7 +172,7 @@ def matmul(a: Any, b: Any) -> Any:
     Returns:
         of shape [..., M, N], contiguous; under autocast in its format.
     """
-    return function_for(a, "matmul")(a, b)
+    return function_for(a, "matmul", b=b)(a, b)
 
 
 def scaled_matmul(a: Any, b: Any, a_scale: Any, b_scale: Any, *, dtype: Any = None, exact: bool = True) -> Any:
@@ -183,7 +190,8 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any, b_scale: Any, *, dtype: Any = No
     Returns:
         of shape [M, N]. Source: DeepSeek-AI 2024, section 3.3.
     """
-    return function_for(a, "scaled_matmul")(a, b, a_scale, b_scale, dtype=dtype, exact=exact)
+    found = function_for(a, "scaled_matmul", b=b, a_scale=a_scale, b_scale=b_scale)
+    return found(a, b, a_scale, b_scale, dtype=dtype, exact=exact)
 
 
 def load() -> None:
@@ -197,9 +205,10 @@ def load() -> None:
 
 
 def _load_torch() -> None:
-    global _tensors
+    global _tensors, _forward_mode
     if not _torch:
         import torch
+        from torch.autograd import forward_ad
 
         ready()
         # Without Triton those for Apple's GPUs can be had, and no other.
@@ -207,27 +216,47 @@ def _load_torch() -> None:
         for name, module in _MODULES.items():
             with contextlib.suppress(*missing):
                 _torch[name] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
-        _tensors = (torch.Tensor,)
+        _tensors, _forward_mode = (torch.Tensor,), forward_ad
 
 
-def function_for(x: Any, name: str) -> Callable[..., Any]:
+def function_for(x: Any, name: str, **others: Any) -> Callable[..., Any]:
     """Return the kernel's function for the framework of an array.
 
+    Args:
+        x: the array.
+        name: of the kernel.
+        others: the other arrays that it is given, by name; a bias, scale or zero point may be None.
+
     Raises:
-        TypeError: it is of neither framework, or there is no such kernel for its framework.
+        TypeError: x is of neither framework, there is no such kernel for its framework, or another one is no array.
+        ValueError: a derivative is asked for in forward mode, which PyTorch would take to be zero.
     """
     if isinstance(x, _tensors) and name in _torch:
+        _refuse_others(x, name, others)
         return _torch[name]
-    return _elsewhere(x, name)
+    return _elsewhere(x, name, others)
 
 
-def _elsewhere(x: Any, name: str) -> Callable[..., Any]:
+def _refuse_others(x: Any, name: str, others: dict[str, Any]) -> None:
+    for what, each in others.items():
+        if not (isinstance(each, _tensors) or (each is None and what in _OPTIONAL) or framework(each) == "jax"):
+            raise TypeError(f"{name} takes tensors; {what} is a {type(each).__name__}.")
+    if _forward_mode._current_level < 0:
+        return
+    for each in (x, *others.values()):
+        # An operator without a rule for it drops the tangent, and says nothing.
+        if isinstance(each, _tensors) and _forward_mode.unpack_dual(each).tangent is not None:
+            refuse(name, "it has no derivative in forward mode (jvp, jacfwd): use backward().")
+
+
+def _elsewhere(x: Any, name: str, others: dict[str, Any]) -> Callable[..., Any]:
     """The kernel's function for an array of JAX, or for the first tensor of PyTorch."""
     found = framework(x)
     if found == "torch":
         _load_torch()
         if name not in _torch:
             need_triton()
+        _refuse_others(x, name, others)
         return _torch[name]
     if found != "jax" or name not in _JAX_MODULES:
         both = "a tensor of PyTorch" + (" or an array of JAX" if name in _JAX_MODULES else "")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from rooflab.extras import require
 
 __all__ = ["interpreted", "launch", "need_triton", "prefer_interpreter", "ready", "repeated"]
 
+_one_at_a_time = threading.RLock()  # Triton's interpreter changes its language for all threads while it runs
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA's driver, of AMD's, of either under WSL
 
 
@@ -96,6 +98,11 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
             with torch.cuda.device(device):
                 kernel[grid](*args, **constants)
         return
+    with _one_at_a_time:
+        _interpret(kernel, grid, args, constants)
+
+
+def _interpret(kernel: Any, grid: tuple[int, ...], args: tuple[Any, ...], constants: dict[str, Any]) -> None:
     from rooflab.counters.torch_ops import TorchCounter
     from rooflab.counters.triton_kernels import KernelTracer
 

@@ -33,9 +33,22 @@ _PROCESSORS = 132  # of an H200: for what is lowered where no GPU is
 
 
 def on_each(call: Callable[..., Any], *arrays: Any) -> Any:
-    """Call `call(kind, *arrays)` with the kind of device on which the arrays will be: "cpu", "gpu" or "tpu"."""
+    """Call `call(kind, *arrays)` with the kind of device on which the arrays will be: "cpu", "gpu" or "tpu".
+
+    Raises:
+        TypeError: in place of a derivative, which kernels have by rules of their own, and only the first one.
+    """
     cpu, gpu, tpu = (functools.partial(call, kind) for kind in KINDS)
-    return jax.lax.platform_dependent(*arrays, cpu=cpu, cuda=gpu, rocm=gpu, tpu=tpu)
+
+    @jax.custom_jvp
+    def choose(*arrays: Any) -> Any:
+        return jax.lax.platform_dependent(*arrays, cpu=cpu, cuda=gpu, rocm=gpu, tpu=tpu)
+
+    @choose.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        raise TypeError("Rooflab's kernels have no second derivative: use jax.numpy's functions for one.")
+
+    return choose(*arrays)
 
 
 def parameters(kind: str, *, num_warps: int = 4, num_stages: int = 3, order: Sequence[str] = ()) -> dict[str, Any]:

@@ -37,6 +37,7 @@ def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     return read
 
 
+_ELSEWHERE = {"rungs": "--rung, --up-to, --only or --without", "preset": "--preset"}
 _READERS: dict[str, Callable[[str], Any]] = {
     "int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__,
 }  # fmt: skip
@@ -52,6 +53,8 @@ def switches(texts: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.partition("=")
+        if name in _ELSEWHERE:
+            raise ConfigError(f"expected {_ELSEWHERE[name]} in place of --set {name}=")
         read = _READERS.get(kinds.get(name, ""), str)
         try:
             found[name] = read(value)

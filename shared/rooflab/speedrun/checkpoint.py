@@ -9,16 +9,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from ..state import replacing
 from .config import Config, ConfigError, from_dict
 
-__all__ = ["NAME", "CheckpointError", "check", "load", "remove", "save"]
+__all__ = ["NAME", "CheckpointError", "check", "damaged", "load", "remove", "save"]
 
 NAME = "checkpoint.pt"
+_HELD = ("config", "digest", "world", "step", "train_s", "intervals", "watch", "params", "states", "random")
 
 
 class CheckpointError(ValueError):
@@ -33,22 +33,8 @@ def save(folder: Path, values: dict[str, Any]) -> None:
     """
     import torch
 
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{NAME}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(values, file)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(folder / NAME)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the new name is on the disk too
-        entry = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(entry)
-        finally:
-            os.close(entry)
+    with replacing(folder / NAME, durable=True) as file:
+        torch.save(values, file)
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -65,9 +51,7 @@ def load(folder: Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises errors of many kinds for a damaged file
-        raise CheckpointError(
-            f"{path} is damaged ({type(error).__name__}): remove it, and begin the run again."
-        ) from error
+        raise damaged(type(error).__name__) from error
 
 
 def check(values: dict[str, Any], config: Config, digest: str, world: int) -> None:
@@ -76,9 +60,11 @@ def check(values: dict[str, Any], config: Config, digest: str, world: int) -> No
     Raises:
         CheckpointError: naming what differs.
     """
+    if missing := [name for name in _HELD if not isinstance(values, dict) or name not in values]:
+        raise damaged(f"it lacks {', '.join(missing)}")
     try:
         kept = from_dict(values["config"])
-    except (ConfigError, KeyError) as error:
+    except (ConfigError, LookupError, TypeError) as error:
         raise CheckpointError(f"The checkpoint is of another version of Rooflab ({error}).") from error
     ours = config.to_dict() | {"the text's digest": digest[:12], "ranks": world}
     theirs = kept.to_dict() | {"the text's digest": values["digest"][:12], "ranks": values["world"]}
@@ -87,8 +73,16 @@ def check(values: dict[str, Any], config: Config, digest: str, world: int) -> No
             raise CheckpointError(
                 f"The checkpoint was made with {name} = {value!r}; found {ours[name]!r}: a run goes on as it began."
             )
+    if not isinstance(values["step"], int) or not 0 < values["step"] < config.all_steps(world):
+        raise damaged(f"step {values['step']} of {config.all_steps(world)}")
+
+
+def damaged(why: str) -> CheckpointError:
+    """The error for a file that could be read, and does not hold what it should."""
+    return CheckpointError(f"The checkpoint is damaged ({why}): remove {NAME}, and begin the run again.")
 
 
 def remove(folder: Path) -> None:
-    """Remove the checkpoint of a run that has ended."""
-    (folder / NAME).unlink(missing_ok=True)
+    """Remove the checkpoint of a run that has ended, and what a process that was killed while it wrote one left."""
+    for path in (folder / NAME, *folder.glob(f".{NAME}.*")):
+        path.unlink(missing_ok=True)

@@ -176,6 +176,11 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
     if kept.ended():
         raise ConfigError(f"The run in {options.resume} has ended: there is nothing to go on with.")
     place = here(kept.data_name(), options.device, ranks, quiet=options.json)
+    if kept.framework() != "torch":
+        raise ConfigError(
+            f"The run in {options.resume} is of the twin in JAX, which keeps no checkpoints: begin it again with "
+            "another --out."
+        )
     with Teller(config, place, as_json=options.json) as teller:
         result = trainer_of(options.framework)(
             config, place.data, device=place.device, ranks=ranks, folder=options.resume, resume=True, say=teller,

@@ -21,6 +21,7 @@ from ..files import output_folder
 from ..plaintext import terminal_width
 from ..tables import render_text
 from ..units import format_si
+from .asked import positive
 from .finished import Group, Run, RunsError, common_target, differences, one_group, read_runs
 from .significance import LEVEL, Verdict, compared, least_p
 
@@ -35,7 +36,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(call=compare)
     parser.add_argument("a", metavar="A", help=what)
     parser.add_argument("b", metavar="B", help="likewise")
-    parser.add_argument("--target", type=float, metavar="BPB",
+    parser.add_argument("--target", type=positive(float), metavar="BPB",
                         help="bits per byte to which the time is taken (default: what all runs reached)")  # fmt: skip
     drawn = "where the curves are drawn (.svg or .png; default: .rooflab/speedrun/compare.svg)"
     parser.add_argument("--figure", type=Path, metavar="FILE", help=drawn)

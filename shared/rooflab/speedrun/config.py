@@ -204,11 +204,14 @@ def _validate(config: Config) -> None:
     for field in fields(config):
         name, value, kind = field.name, getattr(config, field.name), str(field.type)
         number = isinstance(value, int | float) and 0 <= value < math.inf
+        # With tens of thousands of threads OpenMP ends the process; a counter of torch's has 64 bits.
+        most = 1024 if name == "threads" else 2**62
         wanted = {
             "True or False": kind != "bool" or isinstance(value, bool),
             "a whole number": kind != "int" or (isinstance(value, int) and not isinstance(value, bool)),
             "a number of zero or more": kind not in ("int", "float") or number,
             "1 or more": name not in _COUNTS or (number and value >= 1),
+            f"at most {most:,}": kind != "int" or value <= most,
             f"one of {', '.join(CHOICES.get(name, ()))}": value in CHOICES.get(name, (value,)),
         }
         for what, fine in wanted.items():

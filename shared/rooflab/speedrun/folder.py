@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..device import Device
+from ..locks import claimed
 from ..logbook import now
 from ..records import code_commit
 from ..state import atomic_write
@@ -49,6 +52,18 @@ class RunFolder:
 
     path: Path
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from running in the folder at the same time.
+
+        Raises:
+            ConfigError: one does already.
+        """
+        with claimed(self.path) as free:
+            if not free:
+                raise ConfigError(f"Another process runs in {self.path}: wait for it, or give another --out.")
+            yield
+
     def begin(self, config: Config, told: dict[str, Any]) -> None:
         """Write what is known before the first step.
 
@@ -79,8 +94,29 @@ class RunFolder:
             raise ConfigError(f"{path} cannot be used: {error}") from error
 
     def data_name(self) -> str:
-        """The name of the corpus that the run was begun on."""
-        return str(json.loads((self.path / "version.json").read_text(encoding="utf-8"))["data"]["name"])
+        """The name of the corpus that the run was begun on.
+
+        Raises:
+            ConfigError: it is not written there.
+        """
+        return str(self._told()["data"]["name"])
+
+    def framework(self) -> str:
+        """What trains: "torch" or "jax".
+
+        Raises:
+            ConfigError: `version.json` cannot be read.
+        """
+        return str(self._told().get("framework", "torch"))
+
+    def _told(self) -> dict[str, Any]:
+        path = self.path / "version.json"
+        try:
+            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            told["data"]["name"]
+            return told
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise ConfigError(f"{path} does not name the run's data: begin it again with another --out.") from error
 
     def log(self, line: dict[str, Any]) -> None:
         """Append one line to the log; numbers that are none are kept as null, which JSON has a word for."""
@@ -88,17 +124,25 @@ class RunFolder:
             file.write(json.dumps(_plain(line)) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
-        """The log; a last line that a crash cut short is left out."""
+        """The log; a last line that a crash cut short is left out, and so is what is no line of a log."""
         found = []
         for line in (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines():
             try:
-                found.append(json.loads(line))
+                told = json.loads(line)
             except ValueError:
                 break
+            if isinstance(told, dict) and isinstance(told.get("step"), int):
+                found.append(told)
         return found
 
     def rewind(self, step: int) -> None:
-        """Drop what was logged after a step: the run goes on from there."""
+        """Drop what was logged after a step: the run goes on from there.
+
+        Raises:
+            ConfigError: there is no log.
+        """
+        if not (self.path / "log.jsonl").is_file():
+            raise ConfigError(f"The log of the run in {self.path} is missing: begin it again with another --out.")
         kept = [line for line in self.lines() if line["step"] <= step]
         atomic_write(self.path / "log.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 

@@ -21,6 +21,7 @@ from typing import Any
 from ..files import output_folder, write_atomic
 from ..reporting.markup import Html, document, table
 from ..units import format_si
+from .asked import positive
 from .compare import mean_text
 from .config import PRESETS, Config
 from .curvesvg import LOOKS, Line, curves_svg, small_svg
@@ -81,7 +82,7 @@ def add_leaderboard_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(call=leaderboard)
     parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="of runs, or with runs in them")
     parser.add_argument("--html", type=Path, metavar="FILE", help="the page (default: .rooflab/speedrun.html)")
-    parser.add_argument("--target", type=float, default=0.0, metavar="BPB",
+    parser.add_argument("--target", type=positive(float), default=0.0, metavar="BPB",
                         help="bits per byte to which all runs are timed (default: each to its own target)")  # fmt: skip
 
 

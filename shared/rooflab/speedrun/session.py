@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -60,25 +61,26 @@ def run_once(
         if say and ranks.first:
             say(line)
 
-    # A run that ended before its first checkpoint begins again.
-    kept = resume and folder is not None and (folder / checkpoint.NAME).is_file()
-    try:
-        trainer = Trainer(config, data, device=device, ranks=ranks, folder=folder, save_every=save_every,
-                          resume=kept, say=tell)  # fmt: skip
-        if run and resume:
-            run.rewind(trainer.first_step)
-        elif run:
-            run.begin(trainer.config, version(device, data, ranks.world))
-        result = trainer.run()
-    except Exception as error:
-        if not is_shortage(error):
-            raise
-        sized = config.of_text(data.vocabulary)
-        raise OutOfMemory(f"The memory is not enough. {forecast.advice(sized, device.memory_bytes)}") from error
-    if run:
-        run.end(result, {"mfu_hfu": used(trainer.config, result.tokens_per_s, ceilings, ranks.world)}
-                if ceilings else {})  # fmt: skip
-        checkpoint.remove(run.path)
+    with run.alone() if run else nullcontext():
+        # A run that ended before its first checkpoint begins again.
+        kept = resume and folder is not None and (folder / checkpoint.NAME).is_file()
+        try:
+            trainer = Trainer(config, data, device=device, ranks=ranks, folder=folder, save_every=save_every,
+                              resume=kept, say=tell)  # fmt: skip
+            if run and resume:
+                run.rewind(trainer.first_step)
+            elif run:
+                run.begin(trainer.config, version(device, data, ranks.world))
+            result = trainer.run()
+        except Exception as error:
+            if not is_shortage(error):
+                raise
+            sized = config.of_text(data.vocabulary)
+            raise OutOfMemory(f"The memory is not enough. {forecast.advice(sized, device.memory_bytes)}") from error
+        if run:
+            run.end(result, {"mfu_hfu": used(trainer.config, result.tokens_per_s, ceilings, ranks.world)}
+                    if ceilings else {})  # fmt: skip
+            checkpoint.remove(run.path)
     return result
 
 

@@ -255,8 +255,10 @@ class Trainer:
         """Copy a checkpoint into place: tensors stay where they are, as graphs and compiled code expect."""
         import torch
 
-        self.buffers.params.copy_(kept["params"])
-        for state, value in zip(self.updates.states(), kept["states"], strict=True):
+        ours, theirs = (self.buffers.params, *self.updates.states()), (kept["params"], *kept["states"])
+        if [each.shape for each in ours] != [getattr(each, "shape", None) for each in theirs]:
+            raise checkpoint.damaged("its tensors are not those of this model")
+        for state, value in zip(ours, theirs, strict=True):
             state.copy_(value)
         torch.set_rng_state(kept["random"])
         self.step, self.clock.train_s, self.clock.intervals = kept["step"], kept["train_s"], kept["intervals"]

@@ -30,7 +30,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         nothing but minus infinity, gives NaN. Keys and values behind the causal mask must be finite.
         Source: Dao et al. 2022; Shah et al. 2024.
     """
-    return function_for(q, "attention")(q, k, v, causal=causal, scale=scale)
+    return function_for(q, "attention", k=k, v=v)(q, k, v, causal=causal, scale=scale)
 
 
 def attention_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> Any:
@@ -45,7 +45,7 @@ def attention_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> A
     Returns:
         the shape and format of q.
     """
-    return function_for(q, "attention_decode")(q, k, v, scale=scale)
+    return function_for(q, "attention_decode", k=k, v=v)(q, k, v, scale=scale)
 
 
 def rotary_heads(qkv: Any, cosine: Any, sine: Any, *, normalize: bool = False) -> tuple[Any, Any, Any]:
@@ -62,4 +62,4 @@ def rotary_heads(qkv: Any, cosine: Any, sine: Any, *, normalize: bool = False) -
         three of [batch, heads, T, D], in the format of qkv; in memory [batch, T, heads, D], as attention takes them.
         Sources: Su et al. 2021; Henry et al. 2020.
     """
-    return function_for(qkv, "rotary_heads")(qkv, cosine, sine, normalize)
+    return function_for(qkv, "rotary_heads", cosine=cosine, sine=sine)(qkv, cosine, sine, normalize)

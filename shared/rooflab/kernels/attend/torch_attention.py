@@ -30,7 +30,7 @@ from .torch_descriptors import (
 from .triton_attention import attention_kernel
 from .triton_attention_backward import attention_keys_backward_kernel, attention_queries_backward_kernel
 
-__all__ = ["attention", "attention_backward", "attention_with_lse", "check_heads"]
+__all__ = ["attention", "attention_backward", "attention_with_lse", "check_heads", "usual_scale"]
 
 WIDTHS = (16, 32, 64, 128)
 
@@ -56,7 +56,7 @@ def attention(
         TypeError: for other formats.
         ValueError: for shapes that do not fit together, more queries than keys under a causal mask, a scale of zero.
     """
-    return attention_with_lse(q, k, v, causal, q.shape[-1] ** -0.5 if scale is None else scale)[0]
+    return attention_with_lse(q, k, v, causal, usual_scale(q) if scale is None else scale)[0]
 
 
 @torch.library.custom_op("rooflab::attention", mutates_args=())
@@ -149,6 +149,11 @@ def attention_backward(
     run_queries(choose("attention_queries_backward", key, of_queries, run_queries, q.device))  # writes delta
     run_keys(choose("attention_keys_backward", key, of_keys, run_keys, q.device))
     return dq, dk, dv
+
+
+def usual_scale(q: torch.Tensor) -> float:
+    """Return 1 / sqrt(D) for queries [..., D]; 1 for what has no D, which is refused later on."""
+    return q.shape[-1] ** -0.5 if q.ndim and q.shape[-1] else 1.0
 
 
 def check_heads(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:

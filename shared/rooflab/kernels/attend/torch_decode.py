@@ -17,7 +17,7 @@ from ..demands import refuse
 from ..launching import launch
 from ..tuning import choose
 from .blocks import decode_blocks, key_splits, size_key
-from .torch_attention import check_heads
+from .torch_attention import check_heads, usual_scale
 from .torch_descriptors import described
 from .triton_decode import combine_kernel, decode_kernel
 
@@ -41,7 +41,7 @@ def attention_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale
         TypeError: for other formats.
         ValueError: for shapes that do not fit together, more than one query, or a scale of zero.
     """
-    return decode(q, k, v, q.shape[-1] ** -0.5 if scale is None else scale)
+    return decode(q, k, v, usual_scale(q) if scale is None else scale)
 
 
 @torch.library.custom_op("rooflab::attention_decode", mutates_args=())

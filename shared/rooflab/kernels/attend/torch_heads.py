@@ -28,6 +28,8 @@ Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 def rotary_heads(qkv: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor, normalize: bool = False) -> Three:
     """Return queries, keys and values [B, H, T, D]; see :func:`rooflab.kernels.rotary_heads`."""
+    if torch.is_grad_enabled() and (cosine.requires_grad or sine.requires_grad):
+        refuse(_NAME, "it has no gradient with regard to angles: give it cosine.detach() and sine.detach().")
     q, k, v = heads_of(qkv, cosine, sine, normalize)
     return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
 

@@ -27,7 +27,8 @@ def linear_cross_entropy(x: Any, weight: Any, target: Any, ignore_index: int = -
     Returns:
         a float32 number. Logits are rounded to the format of x, as a linear layer's are; all else is in fp32.
     """
-    return function_for(x, "linear_cross_entropy")(x, weight, target, ignore_index, reduction)
+    found = function_for(x, "linear_cross_entropy", weight=weight, target=target)
+    return found(x, weight, target, ignore_index, reduction)
 
 
 def cross_entropy_with_gradient(z: Any, target: Any, softcap: float = 0.0, ignore_index: int = -100) -> tuple[Any, Any]:
@@ -43,4 +44,4 @@ def cross_entropy_with_gradient(z: Any, target: Any, softcap: float = 0.0, ignor
         the loss of each row, [N] in float32, and the gradient of their sum with regard to z, in the format of z.
         Neither has a gradient of its own.
     """
-    return function_for(z, "cross_entropy_with_gradient")(z, target, softcap, ignore_index)
+    return function_for(z, "cross_entropy_with_gradient", target=target)(z, target, softcap, ignore_index)

@@ -8,6 +8,7 @@ tensor(8.)
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ def linear_cross_entropy(
         refuse(_NAME, f"expected reduction 'mean' or 'sum'; found {reduction!r}.")
     if x.ndim == 0 or x.shape[:-1] != target.shape:
         refuse(_NAME, f"expected a target for each row of x; found {list(target.shape)} for {list(x.shape)}.")
-    if torch.is_autocast_enabled(x.device.type):
+    if x.device.type != "meta" and torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
         x, weight = x.to(dtype), weight.to(dtype)
     wants = torch.is_grad_enabled()
@@ -66,7 +67,7 @@ def loss_and_gradients(
     dx, dw = _gradients(x, weight, wants_dx, wants_dw)
     if not tokens * d * words:
         # Without a term, each logit is zero.
-        return _without_terms(x, weight, target, ignore_index), dx.zero_(), dw.zero_()
+        return _without_terms(weight, target, ignore_index), dx.zero_(), dw.zero_()
     losses = torch.empty(tokens, dtype=torch.float32, device=x.device)
     x, weight, target = _aligned(x), _aligned(weight), target.contiguous()
     size = min(tokens, chunk_tokens(words, d, x.itemsize))
@@ -118,6 +119,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
 
 
 def _backward(ctx: Any, grad: torch.Tensor | None, *_: Any) -> tuple[torch.Tensor | None, ...]:
+    if torch.is_grad_enabled():  # what was saved knows nothing of x and the weight: it would pass for a constant
+        raise RuntimeError(f"{_NAME} has no second derivative (create_graph): use torch's cross_entropy for one.")
     found: list[torch.Tensor | None] = [None] * 6
     for place, (saved, dtype) in enumerate(zip(ctx.saved_tensors, ctx.dtypes, strict=True)):
         if grad is not None and ctx.needs_input_grad[place]:
@@ -147,9 +150,12 @@ def _aligned(x: torch.Tensor) -> torch.Tensor:
     return stored.t() if transposed else stored
 
 
-def _without_terms(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, ignore_index: int) -> torch.Tensor:
-    words = torch.tensor(float(weight.shape[0]), device=x.device)
-    return (target != ignore_index).sum() * words.log() if x.numel() + target.numel() else x.new_zeros(()).float()
+def _without_terms(weight: torch.Tensor, target: torch.Tensor, ignore_index: int) -> torch.Tensor:
+    words = weight.shape[0]
+    each = torch.full_like(target, math.log(words) if words else math.nan, dtype=torch.float32)
+    each[(target < 0) | (target >= words)] = math.nan
+    each[target == ignore_index] = 0.0
+    return each.sum()
 
 
 def _check(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> None:

@@ -29,7 +29,7 @@ def matvec(x: Any, w: Any, scale: Any = None, zero: Any = None) -> Any:
         of shape [..., N], in the format of x; its gradient is with regard to x alone. NaN and infinity go where they go
         in torch, but that with zero points an infinite x may give NaN in place of infinity.
     """
-    return function_for(x, "matvec")(x, w, scale, zero)
+    return function_for(x, "matvec", w=w, scale=scale, zero=zero)(x, w, scale, zero)
 
 
 def squared_relu_mlp(x: Any, up: Any, down: Any) -> Any:
@@ -44,4 +44,4 @@ def squared_relu_mlp(x: Any, up: Any, down: Any) -> Any:
         of shape [..., d], in the format of x. The gradient takes relu(x up^T) to be the root of its square: in float16,
         where squares below 6e-8 are zero, numbers below 2e-4 have no gradient. Source: So et al. 2021 (the activation).
     """
-    return function_for(x, "squared_relu_mlp")(x, up, down)
+    return function_for(x, "squared_relu_mlp", up=up, down=down)(x, up, down)

@@ -25,7 +25,7 @@ __all__ = ["matmul"]
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return the product of matrices; see :func:`rooflab.kernels.matmul`."""
-    if torch.is_autocast_enabled(a.device.type):
+    if a.device.type != "meta" and torch.is_autocast_enabled(a.device.type):
         dtype = torch.get_autocast_dtype(a.device.type)
         a, b = a.to(dtype), b.to(dtype)
     if a.ndim < 2 or b.ndim != 2:

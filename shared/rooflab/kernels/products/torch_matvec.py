@@ -46,8 +46,8 @@ def matvec(
     x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor | None = None, zero: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Return x times W transposed; see :func:`rooflab.kernels.matvec`."""
-    if w.requires_grad and torch.is_grad_enabled():
-        refuse(_NAME, "it has no gradient with regard to weights: use matmul, or freeze them.")
+    if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (w, scale, zero)):
+        refuse(_NAME, "it has no gradient with regard to weights or their scales: use matmul, or freeze them.")
     if not x.ndim:
         refuse(_NAME, "expected x of one dimension or more; found a number.")
     rows = x.reshape(x.shape[:-1].numel(), x.shape[-1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..launching import ready
+from ..api import function_for
 
 __all__ = ["quantize_fp8", "quantize_mx", "quantize_nvfp4", "quantize_weights"]
 
@@ -27,10 +27,7 @@ def quantize_fp8(x: Any, scale: Any = None) -> tuple[Any, Any]:
         codes of the shape of x in float8_e4m3fn, and scales of shape [...] in float32, or `scale`. What is too large
         becomes 448, NaN stays NaN; a row with an infinity has an infinite scale, and nothing else in it is left.
     """
-    ready()
-    from .torch_quantize import quantize_fp8 as function
-
-    return function(x, scale)
+    return function_for(x, "quantize_fp8", scale=scale)(x, scale)
 
 
 def quantize_mx(x: Any, form: str = "mxfp8") -> tuple[Any, Any]:
@@ -45,10 +42,7 @@ def quantize_mx(x: Any, form: str = "mxfp8") -> tuple[Any, Any]:
         [..., n / 32] in float8_e8m0fnu. A block with NaN or an infinity in it has the scale NaN.
         Source: OCP Microscaling Formats specification 1.0, 2023.
     """
-    ready()
-    from .torch_quantize import quantize_mx as function
-
-    return function(x, form)
+    return function_for(x, "quantize_mx")(x, form)
 
 
 def quantize_nvfp4(x: Any, tensor_scale: Any) -> tuple[Any, Any]:
@@ -63,10 +57,7 @@ def quantize_nvfp4(x: Any, tensor_scale: Any) -> tuple[Any, Any]:
         codes, two in a byte, of shape [..., n / 2] in uint8, and scales of shape [..., n / 16] in float8_e4m3fn, in
         units of `tensor_scale`. There is no code for NaN: it becomes 6 times the block's scale.
     """
-    ready()
-    from .torch_quantize import quantize_nvfp4 as function
-
-    return function(x, tensor_scale)
+    return function_for(x, "quantize_nvfp4", tensor_scale=tensor_scale)(x, tensor_scale)
 
 
 def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: bool = False) -> tuple[Any, ...]:
@@ -85,7 +76,4 @@ def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: boo
         format of w; and with `zeros` zero points, [N, K / group] in uint8. A group with NaN or an infinity in it has
         such a scale.
     """
-    ready()
-    from .weights import quantize_weights as function
-
-    return function(w, form, group, zeros=zeros)
+    return function_for(w, "quantize_weights")(w, form, group, zeros=zeros)

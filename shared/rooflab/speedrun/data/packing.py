@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...files import OutputError, explain
+from ...state import replacing
 from .corpus import TRAIN, VALID, CorpusMissing, data_folder, describe
 from .writing import writing
 
@@ -65,20 +64,13 @@ def pack(name: str, file: Path, *, folder: Path | None = None, tell: Tell = _sil
     total = 2 * (told["train_tokens"] + told["valid_tokens"])
     header = json.dumps({**told, "name": name}, sort_keys=True).encode() + b"\n"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(_MAGIC + header)
-                with lzma.open(out, "wb", format=lzma.FORMAT_XZ, filters=_FILTERS) as stream:
-                    done = 0
-                    for chunk in _chunks(data_folder(folder) / name):
-                        stream.write(chunk)
-                        tell("packing", done := done + len(chunk), total)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(file)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        with replacing(file) as out:
+            out.write(_MAGIC + header)
+            with lzma.open(out, "wb", format=lzma.FORMAT_XZ, filters=_FILTERS) as stream:
+                done = 0
+                for chunk in _chunks(data_folder(folder) / name):
+                    stream.write(chunk)
+                    tell("packing", done := done + len(chunk), total)
     except OSError as error:
         raise OutputError(f"Cannot write {file}: {explain(error)}") from error
     return file

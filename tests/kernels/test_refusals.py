@@ -1,0 +1,154 @@
+"""What a kernel cannot do is said in one sentence; nothing passes for a derivative that is none."""
+
+import threading
+
+import pytest
+
+from rooflab import kernels
+
+from .agreement import DEVICE, near, random, torch
+
+forward_ad = torch.autograd.forward_ad
+
+
+def of(name):
+    """A kernel as a function of one matrix [4, 16]."""
+    w, square, words = random(16, seed=1), random(16, 16, seed=2), torch.arange(4, device=DEVICE)
+    scale = torch.ones((), device=DEVICE)
+    return {
+        "softmax": kernels.softmax,
+        "rms_norm": lambda x: kernels.rms_norm(x, w),
+        "layer_norm": lambda x: kernels.layer_norm(x, w, w),
+        "add_rms_norm": lambda x: kernels.add_rms_norm(x, x, w),
+        "add_layer_norm": lambda x: kernels.add_layer_norm(x, x, w, None),
+        "gelu": kernels.gelu,
+        "swiglu": lambda x: kernels.swiglu(square[:4], x),
+        "matmul": lambda x: kernels.matmul(square, x.t()),
+        "matvec": lambda x: kernels.matvec(x.bfloat16(), square.bfloat16()),
+        "squared_relu_mlp": lambda x: kernels.squared_relu_mlp(x, square, square),
+        "linear_cross_entropy": lambda x: kernels.linear_cross_entropy(x, square, words),
+        "cross_entropy_with_gradient": lambda x: kernels.cross_entropy_with_gradient(x, words),
+        "attention": lambda x: kernels.attention(*[x[None, None]] * 3),
+        "attention_decode": lambda x: kernels.attention_decode(x[None, None, :1], *[x[None, None]] * 2),
+        "rotary_heads": lambda x: kernels.rotary_heads(x[None, :3, None, None].mT.mT.expand(1, 3, 3, 1, 16),
+                                                       square[:3, :8], square[:3, :8]),
+        "quantize_fp8": lambda x: kernels.quantize_fp8(x, scale),
+        "quantize_mx": lambda x: kernels.quantize_mx(x.reshape(2, 32)),
+        "quantize_nvfp4": lambda x: kernels.quantize_nvfp4(x, scale),
+        "quantize_weights": lambda x: kernels.quantize_weights(x, group=16),
+    }[name]  # fmt: skip
+
+
+NAMES = sorted({*kernels.__all__} - {"scaled_matmul"})  # which takes codes alone
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # in torch's own code
+@pytest.mark.parametrize("name", NAMES)
+def test_a_derivative_in_forward_mode_is_refused_and_not_zero(name):
+    x = random(4, 16)
+    with forward_ad.dual_level(), pytest.raises(ValueError, match=f"^{name}: it has no derivative in forward mode"):
+        of(name)(forward_ad.make_dual(x, torch.ones_like(x)))
+    of(name)(x)  # and afterwards all is as before
+
+
+def test_a_second_derivative_of_the_loss_is_refused_and_not_left_out():
+    x, weight = random(3, 8, grad=True), random(11, 8, seed=1, grad=True)
+    loss = kernels.linear_cross_entropy(x, weight, torch.tensor([1, 2, 3], device=DEVICE))
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(loss, x, create_graph=True)
+
+
+def test_angles_and_scales_that_would_be_trained_are_refused():
+    qkv, angles = random(1, 5, 3, 1, 16, grad=True), random(5, 8)
+    with pytest.raises(ValueError, match=r"no gradient with regard to angles: .*detach"):
+        kernels.rotary_heads(qkv, angles.requires_grad_(), angles.detach())
+    kernels.rotary_heads(qkv, angles.detach(), angles.detach())
+    x, codes = random(1, 64).bfloat16(), torch.ones(4, 64, dtype=torch.int8, device=DEVICE)
+    with pytest.raises(ValueError, match="no gradient with regard to weights or their scales"):
+        kernels.matvec(x, codes, random(4, grad=True))
+    with torch.no_grad():
+        kernels.matvec(x, codes, random(4, grad=True))
+
+
+def test_what_is_no_tensor_is_named():
+    x, w = random(4, 16), random(16)
+    for call, what in (
+        (lambda: kernels.rms_norm(x, [1.0] * 16), "weight is a list"),
+        (lambda: kernels.add_rms_norm(x, None, w), "residual is a NoneType"),
+        (lambda: kernels.add_layer_norm(x, None, w, w), "residual is a NoneType"),
+        (lambda: kernels.swiglu(x, "up"), "up is a str"),
+        (lambda: kernels.matmul(x, None), "b is a NoneType"),
+        (lambda: kernels.matvec(x.bfloat16(), None), "w is a NoneType"),
+        (lambda: kernels.squared_relu_mlp(x, x, 3), "down is a int"),
+        (lambda: kernels.linear_cross_entropy(x, x, [1, 2, 3, 0]), "target is a list"),
+        (lambda: kernels.cross_entropy_with_gradient(x, None), "target is a NoneType"),
+        (lambda: kernels.attention(x, None, x), "k is a NoneType"),
+        (lambda: kernels.rotary_heads(x, None, w), "cosine is a NoneType"),
+        (lambda: kernels.quantize_fp8(x, 1.0), "scale is a float"),
+        (lambda: kernels.quantize_nvfp4(x, None), "tensor_scale is a NoneType"),
+    ):
+        with pytest.raises(TypeError, match=f"takes tensors; {what}\\.$"):
+            call()
+    with pytest.raises(TypeError, match="quantize_fp8 takes a tensor of PyTorch; found a list"):
+        kernels.quantize_fp8([1.0])
+
+
+@pytest.mark.parametrize("shape", [(), (4, 0), (1, 1, 4, 0)], ids=str)
+@pytest.mark.parametrize("function", [kernels.attention, kernels.attention_decode])
+def test_queries_without_a_width_are_refused(function, shape):
+    x = torch.ones(shape, device=DEVICE)
+    with pytest.raises(ValueError, match="expected"):
+        function(x, x, x)
+
+
+@pytest.mark.parametrize("name", ["softmax", "gelu", "rms_norm", "matmul"])
+def test_sparse_tensors_are_refused(name):
+    with pytest.raises(ValueError, match=r"expected dense tensors; .* to_dense\(\)"):
+        of(name)(torch.eye(16, device=DEVICE).to_sparse())
+
+
+@pytest.mark.parametrize("name", ["matmul", "linear_cross_entropy", "softmax", "quantize_fp8"])
+def test_shapes_without_numbers(name):
+    def tensors(found):
+        return found if isinstance(found, tuple) else (found,)
+
+    w = torch.ones(16, 16, device="meta")
+    x, words = torch.ones(4, 16, device="meta"), torch.ones(4, dtype=torch.int64, device="meta")
+    call = {
+        "matmul": lambda: kernels.matmul(x, w),
+        "linear_cross_entropy": lambda: kernels.linear_cross_entropy(x, w, words),
+    }.get(name, lambda: of(name)(x) if name == "softmax" else kernels.quantize_fp8(x))
+    assert all(each.device.type == "meta" for each in tensors(call()))
+
+
+def test_of_no_words_none_is_right():
+    x, none = torch.zeros(2, 8, device=DEVICE), torch.zeros(0, 8, device=DEVICE)
+    target = torch.tensor([0, -100], device=DEVICE)
+    assert kernels.linear_cross_entropy(x, none, target, reduction="sum").isnan()
+    assert kernels.linear_cross_entropy(x, none, target.fill_(-100), reduction="sum") == 0
+    width = torch.zeros(2, 0, device=DEVICE), torch.zeros(4, 0, device=DEVICE)
+    assert kernels.linear_cross_entropy(*width, torch.tensor([0, 4], device=DEVICE)).isnan()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("quantize")])
+def test_quantization_stands_in_one_compiled_graph(name):
+    x = random(4, 16)
+    found = torch.compile(of(name), backend="aot_eager", fullgraph=True)(x)
+    for one, right in zip(found, of(name)(x), strict=True):
+        assert torch.equal(one.float(), right.float())
+
+
+def test_kernels_run_in_several_threads():
+    x, found = random(3, 33), {}
+
+    def work(number):
+        for _ in range(3):
+            found[number] = kernels.softmax(x * number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(6):
+        near(found[number], (x.double() * number).softmax(-1), length=33)
