@@ -26,14 +26,18 @@ __all__ = ["add_bench_options", "bench", "draw", "row"]
 
 Found = Mapping[str, Mapping[str, Any]]  # of each case: its ceiling's name, the target, the seconds of each candidate
 _UNIT = "kernels_"  # a record for each kernel, under this name and the kernel's
+_LEGEND = (
+    "rooflab, best rival: share of the speed of the ceiling (1.00: as fast), which is a copy or an addition of as many "
+    "bytes, or the library's own kernel. –: no rival but the ceiling. target: the share that is wanted."
+)
 _NOISE = 0.01  # two medians of one run differ by so much for no reason
 
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab bench`."""
-    parser.add_argument("what", choices=("kernels",), help="what to measure")
-    parser.add_argument("kernel", nargs="*", help="only these, such as softmax (default: every kernel)")
-    parser.add_argument("--size", help="only this size, such as '16384 x 1024'")
+    parser.add_argument("what", choices=("kernels",), metavar="kernels", help="what to measure: this very word")
+    parser.add_argument("kernel", nargs="*", default=[], help="only these, such as softmax (default: every kernel)")
+    parser.add_argument("--size", help="only this size, such as '16384 x 1024', as the table shows it")
     parser.add_argument("--output", type=Path, default=Path(".rooflab/bench"), metavar="DIR", help="for the results")
     parser.add_argument("--tune", action="store_true", help="find the best block sizes for this chip first")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
@@ -46,8 +50,9 @@ def bench(options: argparse.Namespace) -> int:
     from .kernels.launching import ready
 
     if options.recorded:
-        found = _recorded(options.recorded, options.kernel)
+        found, told = _recorded(options.recorded, options.kernel, options.size)
         _show(found, options.output)
+        print(told)
         return 0
     ready()
     _need_gpu()
@@ -126,18 +131,36 @@ def _keep(kernel: str, found: Found, options: argparse.Namespace) -> None:
         save_record(f"{_UNIT}{kernel}", own)
 
 
-def _recorded(device: str, wanted: Sequence[str]) -> dict[str, Any]:
-    """The results that are kept of a device, by its folder's name."""
-    from .records import all_records
+def _recorded(device: str, wanted: Sequence[str], size: str | None = None) -> tuple[dict[str, Any], str]:
+    """The results that are kept of a device, by its folder's name; and a sentence on when and with what they came.
 
-    found: dict[str, Any] = {}
-    for record in all_records(device):
-        unit = str(record.get("unit", ""))
-        if unit.startswith(_UNIT) and (not wanted or unit.removeprefix(_UNIT) in wanted):
-            found |= record["values"]
+    Raises:
+        ValueError: there are none of that device, kernel or size; the message names those that are there.
+    """
+    from .records import all_records, records_folder, short_name
+
+    records = {str(one["unit"]).removeprefix(_UNIT): one for one in all_records(device) if _of_kernels(one)}
+    if not records:
+        there = ", ".join(sorted({path.parent.name for path in records_folder().glob(f"*/{_UNIT}*.json")})) or "none"
+        raise ValueError(f"There is no record of kernels on {device!r}; recorded devices: {there}.")
+    if lacking := [name for name in wanted if name not in records]:
+        there = sorted(records)
+        raise ValueError(f"There is no record of {', '.join(lacking)} on {device!r}, but of {', '.join(there)}.")
+    chosen = [records[name] for name in wanted or records]
+    every = {name: one for record in chosen for name, one in record["values"].items()}
+    found = {name: one for name, one in every.items() if size is None or name.partition(" ")[2] == size}
     if not found:
-        raise ValueError(f"There is no record of these kernels on {device!r}.")
-    return dict(sorted(found.items(), key=lambda pair: _order(pair[0])))
+        sizes = sorted({name.partition(" ")[2] for name in every})
+        raise ValueError(f"Nothing is recorded at the size {size!r}, but at {'; '.join(sizes)}.")
+    days = sorted({str(record.get("date", ""))[:10] for record in chosen})
+    pins = {f"{name} {chosen[0].get('versions', {}).get(name, 'unknown')}" for name in ("torch", "triton")}
+    dates = " to ".join([days[0], *days[1:][-1:]])
+    told = f"Recorded on an {short_name(chosen[0])}, {dates}, {', '.join(sorted(pins))}."
+    return dict(sorted(found.items(), key=lambda pair: _order(pair[0]))), told
+
+
+def _of_kernels(record: Mapping[str, Any]) -> bool:
+    return str(record.get("unit", "")).startswith(_UNIT)
 
 
 def _order(name: str) -> tuple[str, list[int], str]:
@@ -149,7 +172,7 @@ def _order(name: str) -> tuple[str, list[int], str]:
 def _show(found: Found, output: Path) -> None:
     head = ["kernel", "size", "time", "rooflab", "best rival", "target"]
     print(render_text(head, [row(name, one) for name, one in found.items()], width=terminal_width()))
-    print("\nrooflab, best rival: share of the speed of the ceiling, a copy of the same size or the library to beat.")
+    print(f"\n{_LEGEND}")
     output.mkdir(parents=True, exist_ok=True)
     (output / "kernels.png").write_bytes(draw(found))
     print(f"The figure is {output / 'kernels.png'}.")

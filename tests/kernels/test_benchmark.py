@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from rooflab import kernel_bench
+from rooflab.cli import main
 from rooflab.clocks import HostClock
 from rooflab.kernels import benchmark
 from rooflab.kernels.attend.cases import cases as attention
@@ -155,9 +156,16 @@ def test_results_are_kept_as_they_come_a_record_for_each_kernel(tmp_path, monkey
     assert path.name == "kernels_double.json"
     assert set(json.loads(path.read_text())["values"]["double 4 x 4"]["seconds"]) == {"copy", "rooflab"}
     assert kernel_bench.bench(options(tmp_path, "--recorded", path.parent.name)) == 0
-    assert "double | 4 x 4 |" in capsys.readouterr().out
-    with pytest.raises(ValueError, match="no record of these kernels on 'nowhere'"):
+    told = capsys.readouterr().out
+    assert "double | 4 x 4 |" in told
+    assert told.splitlines()[-1].startswith("Recorded on an ")
+    device = path.parent.name
+    with pytest.raises(ValueError, match=f"no record of kernels on 'nowhere'; recorded devices: {device}"):
         kernel_bench.bench(options(tmp_path, "--recorded", "nowhere"))
+    with pytest.raises(ValueError, match=f"no record of softmax on '{device}', but of double"):
+        kernel_bench.bench(options(tmp_path, "softmax", "double", "--recorded", device))
+    with pytest.raises(ValueError, match="Nothing is recorded at the size '5 x 5', but at 4 x 4"):
+        kernel_bench.bench(options(tmp_path, "--size", "5 x 5", "--recorded", device))
 
 
 def test_the_figure_is_a_picture(tmp_path):
@@ -165,11 +173,15 @@ def test_the_figure_is_a_picture(tmp_path):
 
 
 def test_without_a_gpu_the_command_says_what_to_do_instead(capsys, monkeypatch):
-    from rooflab.cli import main
-
     monkeypatch.setattr("rooflab.device.find_device", lambda: SimpleNamespace(kind="cpu"))
     assert main(["bench", "kernels", "softmax"]) == 1
     assert "an interpreted kernel has no speed: see `rooflab compile`" in capsys.readouterr().err
+
+
+def test_the_command_names_the_word_that_is_missing(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench"])
+    assert "the following arguments are required: kernels\n" in capsys.readouterr().err
 
 
 def test_every_candidate_is_called_by_one_of_the_processes_that_compile(monkeypatch):
