@@ -200,6 +200,14 @@ class TestCompare:
         _, out, _ = command("compare", "a", "b")
         assert "Time to 1.51 bits per byte" in out
 
+    def test_a_run_evaluated_only_below_the_target_has_no_time_to_it(self, command, tmp_path):
+        leave(tmp_path / "a", (9.0,), bits=(2.0,))
+        leave(tmp_path / "b", (10.0,), bits=(1.0,))
+        code, out, _ = command("compare", "a", "b")
+        assert code == 0
+        assert "When B came to 2 bits per byte is not known, so there is no test" in out
+        assert "B takes 1 s more" not in out
+
     def test_what_is_the_same_is_said(self, command, tmp_path):
         group(tmp_path / "a", FIVE)
         _, out, _ = command("compare", "a/seed-0,a/seed-1", "a/seed-2,a/seed-3")
@@ -303,7 +311,7 @@ class TestLeaderboard:
         code, out, _ = command("leaderboard", "a", "b", "c", "d", "e", "--html", "page.html")
         assert code == 0
         assert len(out.splitlines()) == 6
-        assert "toy, without a target: baseline leads" in out
+        assert "toy, without a target: baseline leads by the loss at the end, of 1." in out
         text = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert text.count("<table>") == 5
         _, out, _ = command("leaderboard", "a", "c", "d", "--target", "2", "--html", "page.html")

@@ -104,7 +104,7 @@ def _tell(why: str) -> None:
 
 def _leader(entry: Entry) -> str:
     name = title(entry.group.first.rungs, _deviations(entry.group))[0]
-    return f"{name} leads" + (f" with {mean_text(entry.times_s, 's')}" if entry.times_s else "")
+    return f"{name} leads" + (f" with {mean_text(entry.times_s, 's')}" if entry.times_s else " by the loss at the end")
 
 
 def tables(groups: Sequence[Group], target: float = 0.0) -> dict[tuple[Any, float], list[Entry]]:
