@@ -122,8 +122,9 @@ def speedrun(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, ranks: Ranks) -> int:
+    from .interrupted import stopped_early
     from .rungs import RUNGS, select
-    from .session import free, steps_in
+    from .session import free, opening, steps_in
     from .twin import narrowed
 
     place = here(options.data, options.device, ranks, quiet=options.json)
@@ -146,7 +147,9 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     for number in range(options.seeds):
         seeded = config.change(seed=config.seed + number)
         folder = out / f"seed-{seeded.seed}" if options.seeds > 1 else out
-        with Teller(seeded, place, as_json=options.json) as teller:
+        _tell(options, ranks, opening(seeded, place.data, ranks.world))
+        stop = stopped_early(folder, ranks, resumable=options.framework == "torch")
+        with stop, Teller(seeded, place, as_json=options.json) as teller:
             results.append(train(
                 seeded, place.data, device=place.device, ranks=ranks, folder=_made(folder, ranks), say=teller,
                 save_every=options.save_every, ceilings=place.ceilings,
@@ -169,14 +172,20 @@ def trainer_of(framework: str) -> Callable[..., Result]:
 
 
 def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
+    from .checkpoint import NAME
     from .folder import RunFolder
+    from .interrupted import stopped_early
 
     kept = RunFolder(options.resume)
     config = kept.config()
     if kept.ended():
         raise ConfigError(f"The run in {options.resume} has ended: there is nothing to go on with.")
     place = here(kept.data_name(), options.device, ranks, quiet=options.json)
-    with Teller(config, place, as_json=options.json) as teller:
+    begun = (options.resume / NAME).is_file()
+    _tell(options, ranks, "Going on from the last checkpoint." if begun else
+          "No checkpoint was written before the run stopped: it begins again.")  # fmt: skip
+    stop = stopped_early(options.resume, ranks, resumable=options.framework == "torch")
+    with stop, Teller(config, place, as_json=options.json) as teller:
         result = trainer_of(options.framework)(
             config, place.data, device=place.device, ranks=ranks, folder=options.resume, resume=True, say=teller,
             save_every=options.save_every, ceilings=place.ceilings,
@@ -277,5 +286,5 @@ class Teller:
         left = clock_time((self.total - line["step"]) * line["step_s"])
         mfu = f", MFU {line['mfu']:.0%}" if "mfu" in line else ""
         rate = format_si(line["tokens_per_s"], "tokens/s", digits=3)
-        self.bar.name = f"loss {line['loss']:.3f}, {rate}{mfu}, {left} left"
+        self.bar.name = f"loss {line['loss']:.3f} nats, {rate}{mfu}, {left} left"
         self.bar.reach(line["step"])
