@@ -144,8 +144,9 @@ def _recorded(device: str, wanted: Sequence[str], size: str | None = None) -> tu
         there = ", ".join(sorted({path.parent.name for path in records_folder().glob(f"*/{_UNIT}*.json")})) or "none"
         raise ValueError(f"There is no record of kernels on {device!r}; recorded devices: {there}.")
     if lacking := [name for name in wanted if name not in records]:
-        there = sorted(records)
-        raise ValueError(f"There is no record of {', '.join(lacking)} on {device!r}, but of {', '.join(there)}.")
+        raise ValueError(
+            f"There is no record of {', '.join(lacking)} on {device!r}, but of {', '.join(sorted(records))}."
+        )
     chosen = [records[name] for name in wanted or records]
     every = {name: one for record in chosen for name, one in record["values"].items()}
     found = {name: one for name, one in every.items() if size is None or name.partition(" ")[2] == size}
