@@ -28,14 +28,18 @@ __all__ = ["add_bench_options", "bench", "row"]
 
 Found = Mapping[str, Mapping[str, Any]]  # of each case: its ceiling's name, the target, the seconds of each candidate
 _UNIT = "kernels_"  # a record for each kernel, under this name and the kernel's
+_LEGEND = (
+    "rooflab, best rival: share of the speed of the ceiling (1.00: as fast), which is a copy or an addition of as many "
+    "bytes, or the library's own kernel. –: no rival but the ceiling. target: the share that is wanted."
+)
 _NOISE = 0.01  # two medians of one run differ by so much for no reason
 
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab bench`."""
-    parser.add_argument("what", choices=("kernels",), help="what to measure")
-    parser.add_argument("kernel", nargs="*", help="only these, such as softmax (default: every kernel)")
-    parser.add_argument("--size", help="only this size, such as '16384 x 1024'")
+    parser.add_argument("what", choices=("kernels",), metavar="kernels", help="what to measure: this very word")
+    parser.add_argument("kernel", nargs="*", default=[], help="only these, such as softmax (default: every kernel)")
+    parser.add_argument("--size", help="only this size, such as '16384 x 1024', as the table shows it")
     parser.add_argument("--output", type=Path, default=Path(".rooflab/bench"), metavar="DIR", help="for the results")
     parser.add_argument("--tune", action="store_true", help="find the best block sizes for this chip first")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
@@ -48,7 +52,7 @@ def bench(options: argparse.Namespace) -> int:
     from .kernels.launching import ready
 
     if options.recorded:
-        found, where, versions = _recorded(options.recorded, options.kernel)
+        found, where, versions = _recorded(options.recorded, options.kernel, options.size)
         _show(found, options.output, where)
         print(f"Recorded on {where} ({versions}): kernels that were changed since are as they were then.")
         return 0
@@ -129,25 +133,43 @@ def _keep(kernel: str, found: Found, options: argparse.Namespace) -> None:
         save_record(f"{_UNIT}{kernel}", own)
 
 
-def _recorded(device: str, wanted: Sequence[str]) -> tuple[dict[str, Any], str, str]:
-    """The results that are kept of a device, by its folder's name; device and days; versions and commits."""
-    from .records import all_records, short_name
+def _recorded(device: str, wanted: Sequence[str], size: str | None = None) -> tuple[dict[str, Any], str, str]:
+    """The results that are kept of a device, by its folder's name; device and days; versions and commits.
 
-    found: dict[str, Any] = {}
-    records = []
-    for record in all_records(device):
-        unit = str(record.get("unit", ""))
-        if unit.startswith(_UNIT) and (not wanted or unit.removeprefix(_UNIT) in wanted):
-            found |= {name: one for name, one in record["values"].items() if _whole(device, name, one)}
-            records.append(record)
+    Raises:
+        ValueError: there are none of that device, kernel or size; the message names those that are there.
+    """
+    from .records import all_records, records_folder, short_name
+
+    records = {str(one["unit"]).removeprefix(_UNIT): one for one in all_records(device) if _of_kernels(one)}
+    if not records:
+        there = ", ".join(sorted({path.parent.name for path in records_folder().glob(f"*/{_UNIT}*.json")})) or "none"
+        raise ValueError(f"There is no record of kernels on {device!r}; recorded devices: {there}.")
+    if lacking := [name for name in wanted if name not in records]:
+        raise ValueError(
+            f"There is no record of {', '.join(lacking)} on {device!r}, but of {', '.join(sorted(records))}."
+        )
+    chosen = [records[name] for name in wanted or records]
+    every = {name: one for record in chosen for name, one in record["values"].items() if _whole(device, name, one)}
+    found = {name: one for name, one in every.items() if size is None or _plain(name.partition(" ")[2]) == _plain(size)}
     if not found:
-        raise ValueError(f"There is no record of these kernels on {device!r}.")
-    days = sorted({record["date"][:10] for record in records})
-    versions = {f"{key} {record['versions'][key]}": None for key in ("torch", "triton") for record in records
+        sizes = sorted({name.partition(" ")[2] for name in every})
+        raise ValueError(f"Nothing is recorded at the size {size!r}, but at {'; '.join(sizes)}.")
+    days = sorted({str(record["date"])[:10] for record in chosen})
+    versions = {f"{key} {record['versions'][key]}": None for key in ("torch", "triton") for record in chosen
                 if key in record["versions"]}  # fmt: skip
-    commits = sorted({f"commit {record['commit'][:10]}" for record in records})
-    where = f"{short_name(records[0])}, {' to '.join(dict.fromkeys((days[0], days[-1])))}"
+    commits = sorted({f"commit {record['commit'][:10]}" for record in chosen})
+    where = f"{short_name(chosen[0])}, {' to '.join(dict.fromkeys((days[0], days[-1])))}"
     return dict(sorted(found.items(), key=lambda pair: _order(pair[0]))), where, ", ".join([*versions, *commits])
+
+
+def _plain(size: str) -> str:
+    """A size as it may be typed: without spaces."""
+    return "".join(size.split())
+
+
+def _of_kernels(record: Mapping[str, Any]) -> bool:
+    return str(record.get("unit", "")).startswith(_UNIT)
 
 
 def _here() -> str:
@@ -178,7 +200,7 @@ def _order(name: str) -> tuple[str, list[int], str]:
 def _show(found: Found, output: Path, where: str) -> None:
     head = ["kernel", "size", "time", "rooflab", "best rival", "target"]
     print(render_text(head, [row(name, one) for name, one in found.items()], width=terminal_width()))
-    print("\nrooflab, best rival: share of the speed of the ceiling, a copy of the same size or the library to beat.")
+    print(f"\n{_LEGEND}")
     output.mkdir(parents=True, exist_ok=True)
     for name, picture in draw_pictures(found, where).items():
         (output / f"kernels-{name}.png").write_bytes(picture)

@@ -22,7 +22,7 @@ __all__ = ["add_compile_options", "compile_kernels"]
 _STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 _LEGEND = (
     "registers: of 32 bits, of each thread. spilled: bytes of each thread. programs: as many as one multiprocessor "
-    "holds at a time."
+    "holds at a time. matrix instructions: as they stand in the code, however often a loop runs them. –: none."
 )
 
 
@@ -79,5 +79,6 @@ def _row(name: str, made: Any) -> list[str]:
 
 def _code(made: Any, stage: str, name: str) -> str:
     if stage not in made.text:
-        raise ValueError(f"{name} for {made.target} has no {stage}; expected one of {', '.join(made.text)}.")
+        there = ", ".join(each for each in _STAGES if each in made.text)
+        raise ValueError(f"{name} for {made.target} has no {stage}; expected one of {there}.")
     return str(made.text[stage])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .plaintext import terminal_width
+from .progress import Progress
 from .records import reference, save_record, short_name
 from .tables import render_text
 from .units import format_si
@@ -36,15 +37,17 @@ _CEILINGS = {
 
 def add_ladder_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab ladder`."""
-    parser.add_argument("kernel", help="such as softmax")
-    parser.add_argument("--diff", type=int, nargs=2, metavar="STEP", help="show what changes from one step to another")
+    parser.add_argument("kernel", help="softmax, matmul or attention")
+    code = parser.add_mutually_exclusive_group()
+    code.add_argument("--step", type=int, metavar="STEP", help="show the code of one step")
+    code.add_argument("--diff", type=int, nargs=2, metavar="STEP", help="show what changes from one step to another")
     parser.add_argument("--record", action="store_true", help="on a GPU: keep the times among the records")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the steps under their roofs (png)")
 
 
 def show_ladder(options: argparse.Namespace) -> int:
     """Print the steps of a kernel, what each moves or takes, and why it is faster; or the changes between two."""
-    from .kernels.ladder import difference, find_ladder
+    from .kernels.ladder import code_of, difference, find_ladder
     from .kernels.ladder.predictions import SIZES, predicted
     from .kernels.launching import ready
 
@@ -52,12 +55,16 @@ def show_ladder(options: argparse.Namespace) -> int:
     import torch
 
     steps = find_ladder(options.kernel)
+    if options.step is not None:
+        print(code_of(_numbered(steps, options.step)))
+        return 0
     if options.diff:
-        print(difference(*(_numbered(steps, number) for number in options.diff)))
+        print(difference(*(_numbered(steps, number) for number in options.diff)) or "Nothing changes.")
         return 0
     record = reference(f"{_UNIT}{options.kernel}")
     seconds: Mapping[str, float] = {} if record is None else record["values"]["seconds"]
     on_gpu = torch.cuda.is_available()
+    _refuse(options, on_gpu)
     size = (SIZES if on_gpu else _COUNTED)[options.kernel]
     told = f"{' x '.join(map(str, size))} in bf16"
     where, then = _recorded(record, steps)
@@ -77,15 +84,24 @@ def show_ladder(options: argparse.Namespace) -> int:
     print(render_text(names, table, width=terminal_width(), wrap=True))
     told += f"\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}"
     print(f"\n{told}{f', and recorded on an {where[0]}.' if where else '.'}")
-    print(f"The code of a change: rooflab ladder {options.kernel} --diff 1 2")
-    _keep(options, seconds, on_gpu)
+    if not on_gpu and len(set(expected)) < len(expected):
+        print("Steps with the same prediction differ in what these counts do not see; on a GPU they are timed.")
+    command = f"rooflab ladder {options.kernel}"
+    print(f"The code of a step: {command} --step 1. Of a change: {command} --diff 1 2")
+    _keep(options, seconds)
     return 0
 
 
-def _keep(options: argparse.Namespace, seconds: Mapping[str, float], measured: bool) -> None:
-    """Write the record and the figure that were asked for."""
+def _refuse(options: argparse.Namespace, measured: bool) -> None:
+    """Say what cannot be kept before anything is counted or timed, which takes a while."""
     if options.record and not measured:
         raise ValueError("There is no GPU here, so there are no times to record.")
+    if options.figure and not options.figure.resolve().parent.is_dir():
+        raise ValueError(f"There is no folder {options.figure.parent} for the figure.")
+
+
+def _keep(options: argparse.Namespace, seconds: Mapping[str, float]) -> None:
+    """Write the record and the figure that were asked for."""
     if options.record:
         print(f"Recorded in {save_record(f'{_UNIT}{options.kernel}', {'seconds': dict(seconds)})}.")
     if options.figure:
@@ -193,7 +209,11 @@ def _counts(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:
     from .counters import count
 
     arrays, _ = _arrays(steps[0].ladder, size, "cpu")
-    found = [count(lambda step=step: step.function()(*arrays), world="triton") for step in steps]
+    bar, found = Progress(f"ladder: {steps[0].ladder}", len(steps), unit="step"), []
+    for step in steps:
+        bar.step(step.number)
+        found.append(count(lambda step=step: step.function()(*arrays), world="triton"))
+    bar.close("counted")
     once = sum(each.numel() * each.element_size() for each in arrays[1:])
     return [[f"{one.bytes_read / once:.3g}", f"{one.moved_per_used:.3g}"] for one in found]
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from rooflab import kernel_bench, kernel_figure, records
+from rooflab.cli import main
 from rooflab.clocks import HostClock
 from rooflab.kernels import benchmark
 from rooflab.kernels.attend.cases import cases as attention
@@ -162,8 +163,13 @@ def test_results_are_kept_as_they_come_a_record_for_each_kernel(tmp_path, monkey
     record = json.loads(path.read_text())
     assert f"Recorded on {short_name(record)}, {record['date'][:10]} (torch " in told
     assert f"commit {record['commit'][:10]})" in told
-    with pytest.raises(ValueError, match="no record of these kernels on 'nowhere'"):
+    device = path.parent.name
+    with pytest.raises(ValueError, match=f"no record of kernels on 'nowhere'; recorded devices: {device}"):
         kernel_bench.bench(options(tmp_path, "--recorded", "nowhere"))
+    with pytest.raises(ValueError, match=f"no record of softmax on '{device}', but of double"):
+        kernel_bench.bench(options(tmp_path, "softmax", "double", "--recorded", device))
+    with pytest.raises(ValueError, match="Nothing is recorded at the size '5 x 5', but at 4 x 4"):
+        kernel_bench.bench(options(tmp_path, "--size", "5 x 5", "--recorded", device))
 
 
 def test_each_group_of_kernels_has_a_picture_of_its_own():
@@ -183,11 +189,15 @@ def test_every_kernel_that_is_measured_stands_in_one_picture():
 
 
 def test_without_a_gpu_the_command_says_what_to_do_instead(capsys, monkeypatch):
-    from rooflab.cli import main
-
     monkeypatch.setattr("rooflab.device.find_device", lambda: SimpleNamespace(kind="cpu"))
     assert main(["bench", "kernels", "softmax"]) == 1
     assert "an interpreted kernel has no speed: see `rooflab compile`" in capsys.readouterr().err
+
+
+def test_the_command_names_the_word_that_is_missing(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench"])
+    assert "the following arguments are required: kernels\n" in capsys.readouterr().err
 
 
 def test_every_candidate_is_called_by_one_of_the_processes_that_compile(monkeypatch):

@@ -100,10 +100,39 @@ def test_the_command_shows_the_ladder(capsys):
     assert [line.split("|")[1].strip() for line in products[1:7]] == ["64.5", "64.5", "1", "1", "1", "1"]
     assert products[4].split("|")[3].strip() == "202 µs"
     assert lines[1].split("|")[2].strip() == "16", "of 32 bytes, 2 are used"
+    assert "Steps with the same prediction differ in what these counts do not see" in "\n".join(lines)
     assert main(["ladder", "softmax", "--diff", "5", "6"]) == 0
     assert "num_stages=STAGES" in capsys.readouterr().out
     assert main(["ladder", "softmax", "--diff", "1", "9"]) == 1
     assert "There is no step 9; expected one of 1 to 6" in capsys.readouterr().err
+
+
+def test_the_code_of_a_step_is_shown(capsys):
+    from rooflab.cli import main
+
+    assert main(["ladder", "softmax", "--step", "2"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("@triton.jit\ndef softmax_kernel(")
+    assert "def softmax(" in told
+    assert main(["ladder", "softmax", "--step", "7"]) == 1
+    assert "There is no step 7; expected one of 1 to 6" in capsys.readouterr().err
+    assert main(["ladder", "softmax", "--diff", "2", "2"]) == 0
+    assert capsys.readouterr().out == "Nothing changes.\n"
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="on a GPU there are times to record")
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--record"], "no times to record"), (["--figure", "nowhere/steps.png"], "no folder nowhere for the figure")],
+)
+def test_what_cannot_be_kept_is_told_before_anything_is_counted(options, sentence, capsys, monkeypatch, tmp_path):
+    from rooflab.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["ladder", "softmax", *options]) == 1
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert told.out == ""
 
 
 MATMUL = {step.name: step for step in LADDERS["matmul"]}

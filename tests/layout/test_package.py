@@ -37,6 +37,7 @@ ORDER = list(LAYERS)
 COMMANDS = {
     "speedrun.__main__",
     "speedrun.commands",
+    "speedrun.interrupted",
     "speedrun.ladder",
     "speedrun.picture",
     "speedrun.data.commands",

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from rooflab.roofline import Ceilings
 from rooflab.speedrun import commands, forecast, ladder, warming
 from rooflab.speedrun.config import from_dict, preset
 from rooflab.speedrun.folder import RunFolder
+from rooflab.speedrun.interrupted import stopped_early
 from rooflab.speedrun.model import GPT
 from rooflab.speedrun.ranks import Ranks
 from rooflab.speedrun.rungs import RUNGS, select
@@ -162,6 +164,49 @@ def test_a_folder_with_a_run_is_not_written_over(capsys):
     assert "has ended" in err
 
 
+def test_a_run_says_what_it_trains(capsys):
+    _, out, _ = run("--only", "rotary,muon", "--steps", "2", *TOY, "--out", "one", capsys=capsys)
+    assert out.startswith("Training tiny on toy with the rungs rotary, muon: 2 steps of ")
+    _, out, _ = run("--rung", "baseline", "--steps", "2", *TOY, "--out", "two", capsys=capsys)
+    assert "as the baseline, without a rung: 2 steps" in out
+
+
+def test_a_run_that_never_began_leaves_no_folder(capsys, tmp_path):
+    assert run("--steps", "1000000", "--out", "one", capsys=capsys)[0] == 1
+    assert not (tmp_path / "one").exists()
+
+
+@pytest.mark.parametrize(("every", "from_where", "then"), [
+    ("2", "that is from its last checkpoint", "Going on from the last checkpoint."),
+    ("0", "that is from the beginning", "it begins again."),
+])  # fmt: skip
+def test_a_run_that_is_stopped_says_how_it_goes_on(every, from_where, then, capsys, monkeypatch):
+    told = commands.Teller.__call__
+
+    def stopping(self, line):
+        told(self, line)
+        if line["step"] == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commands.Teller, "__call__", stopping)
+        code, _, err = run("--only", "muon", "--steps", "8", *TOY, "--save-every", every, "--out", "one", capsys=capsys)
+    assert code == 130
+    assert f"Stopped by Ctrl-C. To go on: rooflab speedrun --resume one; {from_where}" in err
+    code, out, _ = run("--resume", "one", capsys=capsys)
+    assert code == 0
+    assert then in out
+
+
+def test_ranks_go_on_as_many(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with (
+        pytest.raises(KeyboardInterrupt, match=r"torchrun --nproc-per-node 2 -m rooflab\.speedrun --resume "),
+        stopped_early(tmp_path, SimpleNamespace(world=2, first=True), resumable=True),
+    ):
+        raise KeyboardInterrupt
+
+
 def test_no_reason_for_a_rung_is_cut_off(monkeypatch):
     monkeypatch.setattr("rooflab.speedrun.ladder.terminal_width", lambda: 80)
     shown = ladder.list_rungs()
@@ -231,7 +276,7 @@ def test_the_bar_shows_loss_rate_and_time_left(capsys):
     with commands.Teller(toys.config(), place, as_json=False) as teller:
         teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0, "mfu": 0.41})
         moving = capsys.readouterr().err
-    assert "loss 3.250, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
+    assert "loss 3.250 nats, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
     assert "left" not in capsys.readouterr().err  # the last line, of a run that has ended
 
 

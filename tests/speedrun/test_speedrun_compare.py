@@ -200,6 +200,14 @@ class TestCompare:
         _, out, _ = command("compare", "a", "b")
         assert "Time to 1.51 bits per byte" in out
 
+    def test_a_run_evaluated_only_below_the_target_has_no_time_to_it(self, command, tmp_path):
+        leave(tmp_path / "a", (9.0,), bits=(2.0,))
+        leave(tmp_path / "b", (10.0,), bits=(1.0,))
+        code, out, _ = command("compare", "a", "b")
+        assert code == 0
+        assert "When B came to 2 bits per byte is not known, so there is no test" in out
+        assert "B takes 1 s more" not in out
+
     def test_a_mean_of_those_that_came_to_the_target_says_how_many(self, command, tmp_path):
         group(tmp_path / "a", FIVE)
         group(tmp_path / "b", LATER[:4], lr=1e-3)

@@ -122,8 +122,9 @@ def speedrun(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, ranks: Ranks) -> int:
+    from .interrupted import stopped_early
     from .rungs import RUNGS, select
-    from .session import free, steps_in
+    from .session import free, opening, steps_in
     from .twin import narrowed
 
     place = here(options.data, options.device, ranks, quiet=options.json)
@@ -146,7 +147,9 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     for number in range(options.seeds):
         seeded = config.change(seed=config.seed + number)
         folder = out / f"seed-{seeded.seed}" if options.seeds > 1 else out
-        with Teller(seeded, place, as_json=options.json) as teller:
+        _tell(options, ranks, opening(seeded, place.data, ranks.world))
+        stop = stopped_early(folder, ranks, resumable=options.framework == "torch")
+        with stop, Teller(seeded, place, as_json=options.json) as teller:
             results.append(train(
                 seeded, place.data, device=place.device, ranks=ranks, folder=_made(folder, ranks), say=teller,
                 save_every=options.save_every, ceilings=place.ceilings,
@@ -169,7 +172,9 @@ def trainer_of(framework: str) -> Callable[..., Result]:
 
 
 def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
+    from .checkpoint import NAME
     from .folder import RunFolder
+    from .interrupted import stopped_early
 
     kept = RunFolder(options.resume)
     config = kept.config()
@@ -181,7 +186,11 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
             f"The run in {options.resume} is of the twin in JAX, which keeps no checkpoints: begin it again with "
             "another --out."
         )
-    with Teller(config, place, as_json=options.json) as teller:
+    begun = (options.resume / NAME).is_file()
+    _tell(options, ranks, "Going on from the last checkpoint." if begun else
+           "No checkpoint was written before the run stopped: it begins again.")  # fmt: skip
+    stop = stopped_early(options.resume, ranks, resumable=options.framework == "torch")
+    with stop, Teller(config, place, as_json=options.json) as teller:
         result = trainer_of(options.framework)(
             config, place.data, device=place.device, ranks=ranks, folder=options.resume, resume=True, say=teller,
             save_every=options.save_every, ceilings=place.ceilings,
@@ -290,7 +299,7 @@ class Teller:
         if self.bar is None or "loss" not in line:
             return
         left = clock_time((self.total - line["step"]) * line["step_s"])
-        loss, rate = f"loss {line['loss']:.3f}", format_si(line["tokens_per_s"], "tokens/s", digits=3)
+        loss, rate = f"loss {line['loss']:.3f} nats", format_si(line["tokens_per_s"], "tokens/s", digits=3)
         rate += f", MFU {line['mfu']:.0%}" if "mfu" in line else ""
         self._told = f"{loss}, {rate}"
         self.bar.name = f"{loss}, {left} left, {rate}"  # a narrow terminal shows the beginning

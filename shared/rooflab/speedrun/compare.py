@@ -164,6 +164,10 @@ def _judged(a: Group, b: Group, target: float) -> str:
             least = math.ceil(1e4 * max(min(run.curve.bits) for one in (a, b) for run in one.runs)) / 1e4
             return (f"{lacking} of {len(group.runs)} runs of {name} never came to {target:.4g} bits per byte, so there "
                     f"is no test; all came to --target {least:g}.")  # fmt: skip
+    if late := [name for name, group in (("A", a), ("B", b)) if any(run.curve.bits[0] < target for run in group.runs)]:
+        return (f"When {' and '.join(late)} came to {target:.4g} bits per byte is not known, so there is no test: the "
+                "first evaluation was below that already, and the time in the table is the most that it can be. Train "
+                "with --set eval_every=N, N being a few steps.")  # fmt: skip
     coarse = any(len(run.curve.bits) < 3 for group in (a, b) for run in group.runs)
     hint = " A run was evaluated less than three times: with --set eval_every=N the time says more." if coarse else ""
     return f"Time to {target:.4g} bits per byte: {verdict_text(a.times_s(target), b.times_s(target))}{hint}"

@@ -24,7 +24,7 @@ from .folder import RunFolder, version
 from .pace import Result
 from .ranks import Ranks
 
-__all__ = ["beyond", "ceiling_format", "free", "run_once", "steps_in", "used"]
+__all__ = ["beyond", "ceiling_format", "free", "opening", "run_once", "steps_in", "used"]
 
 
 def run_once(
@@ -82,6 +82,16 @@ def run_once(
                     if ceilings else {})  # fmt: skip
             checkpoint.remove(run.path)
     return result
+
+
+def opening(config: Config, data: Corpus, world: int = 1) -> str:
+    """Return what is about to be trained, in a sentence: the shape, the text, the rungs and the length."""
+    rungs = f"with the rungs {', '.join(config.rungs)}" if config.rungs else "as the baseline, without a rung"
+    return (
+        f"Training {config.preset} on {data.name} {rungs}: {config.all_steps(world):,} steps of "
+        f"{config.tokens_per_step(world):,} tokens."
+        + (" The compiler works before the first step." if config.compile != "no" else "")
+    )
 
 
 def ceiling_format(config: Config, ceilings: Ceilings) -> str:

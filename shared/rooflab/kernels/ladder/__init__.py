@@ -4,6 +4,6 @@
 6
 """
 
-from .steps import LADDERS, Step, difference, find_ladder
+from .steps import LADDERS, Step, code_of, difference, find_ladder
 
-__all__ = ["LADDERS", "Step", "difference", "find_ladder"]
+__all__ = ["LADDERS", "Step", "code_of", "difference", "find_ladder"]

@@ -19,7 +19,7 @@ from typing import Any
 
 from rooflab.kernels.launching import ready
 
-__all__ = ["LADDERS", "Step", "difference", "find_ladder"]
+__all__ = ["LADDERS", "Step", "code_of", "difference", "find_ladder"]
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ def find_ladder(kernel: str) -> tuple[Step, ...]:
 
 def difference(one: Step, other: Step) -> str:
     """Return what changes from one step's code to another's, as a unified diff; docstrings of modules are left out."""
-    old, new = (_code(step.module()).splitlines() for step in (one, other))
+    old, new = (code_of(step).splitlines() for step in (one, other))
     names = [f"{step.number} {step.name}" for step in (one, other)]
     return "\n".join(difflib.unified_diff(old, new, names[0], names[1], lineterm="", n=2))
 
 
-def _code(module: ModuleType) -> str:
-    """From the kernel on."""
-    return inspect.getsource(module).partition("\n\n\n")[2]
+def code_of(step: Step) -> str:
+    """Return the code of a step, from the kernel on: without the module's docstring and imports."""
+    return inspect.getsource(step.module()).partition("\n\n\n")[2].rstrip()
