@@ -233,7 +233,10 @@ def test_every_candidate_is_called_by_one_of_the_processes_that_compile(monkeypa
 )
 def test_a_damaged_case_of_a_record_is_named_and_left_out(damage, monkeypatch, capsys):
     whole = {"ceiling": "copy", "target": 0.9, "seconds": {"copy": 1e-3, "rooflab": 1e-3}}
-    record = {"unit": "kernels_gelu", "values": {"gelu 2 x 2": damage, "gelu 4 x 4": whole}}
+    told = {"date": "2026-11-30T10:00", "commit": "0123456789ab", "versions": {}, "device": {"name": "A chip"}}
+    record = {"unit": "kernels_gelu", "values": {"gelu 2 x 2": damage, "gelu 4 x 4": whole}} | told
     monkeypatch.setattr(records, "all_records", lambda device: [record])
-    assert list(kernel_bench._recorded("chip", [])) == ["gelu 4 x 4"]
+    found, _, versions = kernel_bench._recorded("chip", [])
+    assert list(found) == ["gelu 4 x 4"]
+    assert versions == "commit 0123456789"
     assert "the record of gelu 2 x 2 on chip is damaged" in capsys.readouterr().err
