@@ -57,7 +57,7 @@ _JAX_MODULES = {
 _OPTIONAL = ("bias", "scale", "zero")
 _torch: dict[str, Callable[..., Any]] = {}
 _jax: dict[str, Callable[..., Any]] = {}
-_tensors: tuple[type, ...] = ()
+_tensors: Any = ()  # kinds of tensors
 _forward_mode: Any = None  # torch.autograd.forward_ad
 
 
@@ -243,12 +243,13 @@ def _refuse_others(x: Any, name: str, others: dict[str, Any]) -> None:
     for what, each in others.items():
         if not (isinstance(each, _tensors) or (each is None and what in _OPTIONAL) or framework(each) == "jax"):
             raise TypeError(f"{name} takes tensors; {what} is a {type(each).__name__}.")
-    for each in (x, *others.values()):
+    every = (x, *others.values())
+    for each in every:
         if isinstance(each, _tensors) and each.is_nested:
             refuse(name, "expected tensors of one shape; found a nested one: take its parts (unbind), or fill them up.")
     if _forward_mode._current_level < 0:
         return
-    for each in (x, *others.values()):
+    for each in every:
         # An operator without a rule for it drops the tangent, and says nothing.
         if isinstance(each, _tensors) and _forward_mode.unpack_dual(each).tangent is not None:
             refuse(name, "it has no derivative in forward mode (jvp, jacfwd): use backward().")

@@ -54,7 +54,8 @@ def number(kernel: str, what: str, value: Any) -> Any:
     if isinstance(value, (float, int)):
         return value
     _refuse_traced(kernel, what, value)
-    if not hasattr(value, "__float__") or getattr(value, "ndim", 0):  # not float(value): of a symbol there is none yet
+    several = getattr(value, "ndim", None)
+    if several or not hasattr(value, "__float__"):  # not float(value): of a symbol there is none yet
         raise TypeError(f"{kernel}: expected a number for {what}; found {_told(value)}.")
     return value
 

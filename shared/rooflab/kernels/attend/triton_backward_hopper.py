@@ -76,7 +76,7 @@ def _gradients(
 ):  # fmt: skip
     """From s and dp of a step, dv and, still running, dk. Column j sees row i if j + ahead >= i.
 
-    There are queries in `left_over` columns and in those behind there are zeros, whose scores with an infinite key are NaN.
+    There are queries in `left_over` columns, and zeros in those behind, whose scores with an infinite key are NaN.
     """
     _, _, qs, dos, lses, deltas, numbers, full = shared
     across: gl.constexpr = gl.SliceLayout(0, s.type.layout)
