@@ -44,6 +44,16 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tune", action="store_true", help="find the best block sizes for this chip first")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
     parser.add_argument("--recorded", metavar="DEVICE", help="measure nothing; show the records of nvidia-h200, say")
+    plain = parser.parse_known_args
+
+    def parse(args: Any = None, namespace: Any = None) -> Any:
+        """Take kernels behind options, too: argparse takes those of the first words alone, and leaves the others."""
+        options, rest = plain(args, namespace)
+        late = [word for word in rest if not word.startswith("-")]
+        options.kernel = [*options.kernel, *late]
+        return options, [word for word in rest if word not in late]
+
+    parser.parse_known_args = parse  # type: ignore[method-assign]
 
 
 def bench(options: argparse.Namespace) -> int:
@@ -58,9 +68,11 @@ def bench(options: argparse.Namespace) -> int:
         return 0
     ready()
     _need_gpu()
-    cases = [case for case in every_case(options.kernel) if options.size in (None, case.size)]
+    cases = [case for case in every_case(options.kernel) if options.size is None or _same(options.size, case.size)]
     if not cases:
-        raise ValueError(f"No kernel is measured at the size {options.size!r}.")
+        sizes = sorted({case.size for case in every_case(options.kernel)})
+        raise ValueError(f"No kernel is measured at the size {options.size!r}, but at {'; '.join(sizes)}.")
+    options.size = options.size and cases[0].size  # as the cases have it
     _prepare(options, cases)
     found, wrong = _measure(cases, options)
     if found:
@@ -151,7 +163,7 @@ def _recorded(device: str, wanted: Sequence[str], size: str | None = None) -> tu
         )
     chosen = [records[name] for name in wanted or records]
     every = {name: one for record in chosen for name, one in record["values"].items() if _whole(device, name, one)}
-    found = {name: one for name, one in every.items() if size is None or _plain(name.partition(" ")[2]) == _plain(size)}
+    found = {name: one for name, one in every.items() if size is None or _same(name.partition(" ")[2], size)}
     if not found:
         sizes = sorted({name.partition(" ")[2] for name in every})
         raise ValueError(f"Nothing is recorded at the size {size!r}, but at {'; '.join(sizes)}.")
@@ -163,9 +175,9 @@ def _recorded(device: str, wanted: Sequence[str], size: str | None = None) -> tu
     return dict(sorted(found.items(), key=lambda pair: _order(pair[0]))), where, ", ".join([*versions, *commits])
 
 
-def _plain(size: str) -> str:
-    """A size as it may be typed: without spaces."""
-    return "".join(size.split())
+def _same(size: str, other: str) -> bool:
+    """Whether two sizes are the same, however they are typed: without spaces, too."""
+    return "".join(size.split()) == "".join(other.split())
 
 
 def _of_kernels(record: Mapping[str, Any]) -> bool:

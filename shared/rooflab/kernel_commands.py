@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from typing import Any
 
 from .extras import require
-from .plaintext import terminal_width
+from .plaintext import filled, terminal_width
 from .tables import render_text
 
 __all__ = ["add_compile_options", "compile_kernels"]
 
 _STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 _LEGEND = (
-    "registers: of 32 bits, of each thread. spilled: bytes of each thread. programs: as many as one multiprocessor "
+    "registers: of 32 bits, of each thread. spilled: bytes of each thread. programs: as many as one {place} "
     "holds at a time. matrix instructions: as they stand in the code, however often a loop runs them. –: none."
 )
 
@@ -47,7 +48,7 @@ def compile_kernels(options: argparse.Namespace) -> int:
     from .kernels.targets import TARGETS, target
 
     chips = [target(name).name for name in options.chip or TARGETS]
-    rows, failed = [], 0
+    rows, told, failed = [], [], 0
     for name, build in ({name: find_build(name) for name in options.kernel} or every_build()).items():
         if not set(chips).intersection(build.chips):
             failed += len(options.kernel) > 0
@@ -62,9 +63,15 @@ def compile_kernels(options: argparse.Namespace) -> int:
             if options.show:
                 print(_code(made, options.show, name))
             rows.append(_row(name, made))
+            told += [line for line in [_sizes(name, build)] if line not in told]
     if rows and not options.show:
         head = ["kernel", "chip", "warps", "registers", "spilled", "shared", "programs", "matrix instructions"]
-        print(f"{render_text(head, rows, width=terminal_width())}\n\n{_LEGEND}")
+        places = {"nvidia": "multiprocessor", "amd": "compute unit"}
+        place = " (AMD: ".join(places[vendor] for vendor in sorted({TARGETS[row[1]].vendor for row in rows})[::-1])
+        place += ")" * ("(" in place)
+        print(f"{render_text(head, rows, width=terminal_width())}\n\n{filled(_LEGEND.format(place=place))}")
+        last = told if options.kernel else ["What a kernel is compiled for: rooflab compile and its name."]
+        print(filled("\n".join(last)))
     return int(failed > 0)
 
 
@@ -75,6 +82,20 @@ def _row(name: str, made: Any) -> list[str]:
         shared = f"{made.shared_bytes / 1024:.1f} KiB" if made.shared_bytes >= 1024 else f"{made.shared_bytes} B"
     spilled = f"{made.spill_bytes} B" if made.spill_bytes else "–"
     return [name, made.target, str(made.warps), str(made.registers), spilled, shared, str(made.resident()), matrix]
+
+
+def _sizes(name: str, build: Any) -> str:
+    """For what formats and sizes a kernel is compiled: those of a typical call."""
+    arrays: dict[str, list[str]] = {}
+    for argument, kind in build.types.items():
+        if kind.startswith("*"):
+            arrays.setdefault(kind[1:], []).append(argument)
+        elif tile := re.match(r"tensordesc<(\w+)\[([\d, ]+)\]", kind):
+            sizes = " x ".join(size for size in tile[2].replace(" ", "").split(",") if size != "1")
+            arrays.setdefault(f"{tile[1]}, blocks of {sizes}", []).append(argument)
+    of = [f"{', '.join(names)} in {kind}" for kind, names in arrays.items()]
+    constants = [f"{one}={value}" for one, value in build.constants.items() if value is not None]
+    return f"{name}: {'; '.join([*of, *([', '.join(constants)] if constants else []), f'{build.warps} warps'])}."
 
 
 def _code(made: Any, stage: str, name: str) -> str:

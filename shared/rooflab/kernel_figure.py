@@ -40,7 +40,16 @@ _CEILINGS = {
     "copy": "a copy", "add": "an addition", "traffic": "equal traffic", "product": "the product alone",
     "cudnn": "cuDNN", "cublas": "cuBLAS", "scaled_mm": "torch's _scaled_mm", "compiled": "torch.compile",
 }  # fmt: skip
-_STAGGER = (-0.22, 0.22, -0.11, 0.11)  # rows; so that rivals of equal speed do not cover each other
+# What the numbers of a size are, by the first word of the kernel's name; other sizes say it themselves.
+_LETTERS = {
+    **dict.fromkeys(("softmax", "rms", "layer", "add", "gelu", "swiglu", "rows", "tensor", "mxfp8", "mxfp4", "nvfp4"),
+                    "rows x columns"),
+    **dict.fromkeys(("matmul", "scaled", "squared"), "M x N x K"),
+    "matvec": "rows x N x K", "rotary": "batch x T x 3 x heads x D", "linear": "tokens x words x width",
+    "cross": "tokens x words",
+}  # fmt: skip
+_NAMES = {"torch": "torch's own int4/int8 product"}  # in the legend, of what has no name of its own
+_STAGGER = (-0.3, 0.3, -0.16, 0.16)  # rows; so that rivals of equal speed do not cover each other
 
 
 def picture_of(kernel: str) -> str:
@@ -76,9 +85,11 @@ def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any
         ax = fig.subplots()
         ax.axvline(1.0, linestyle="--", label="ceiling", **dict[str, Any](BOUND))
         shares = _points(ax, lines, found)
-        ax.set_yticks(range(len(lines)), [text for text, _ in lines])
-        for label, (_, case) in zip(ax.get_yticklabels(), lines, strict=True):
-            label.set_fontweight("normal" if case else "bold")
+        ax.set_yticks(range(len(lines)), [text if case else "" for text, case in lines])
+        for place, (text, case) in enumerate(lines):
+            if not case:  # a heading is long, and its line is empty: beside the axis it would make that narrow
+                ax.text(0.008, place, text, transform=ax.get_yaxis_transform(), va="center", fontweight="bold",
+                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=2)  # fmt: skip
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
         right = max(1.02, *shares) * 1.03  # a point at the edge is whole
@@ -99,7 +110,9 @@ def _lines(order: Sequence[str], found: Mapping[str, Mapping[str, Any]]) -> list
     for kernel in sorted(by_kernel, key=lambda name: order.index(name) if name in order else len(order)):
         cases = by_kernel[kernel]
         ceiling = found[cases[0]]["ceiling"]
-        lines.append((f"{kernel} (ceiling: {_CEILINGS.get(ceiling, ceiling)})", ""))
+        letters = _LETTERS.get(kernel.partition("_")[0])
+        named = f"{kernel}, {letters}" if letters else kernel
+        lines.append((f"{named} (ceiling: {_CEILINGS.get(ceiling, ceiling)})", ""))
         lines += [(case.partition(" ")[2], case) for case in cases]
     return lines
 
@@ -131,5 +144,6 @@ def _points(ax: Any, lines: Sequence[tuple[str, str]], found: Mapping[str, Mappi
     ax.plot(*zip(*own, strict=True), label=OURS, **series_style(0) | bare | {"markersize": 7.5, "zorder": 4})
     for name in rivals:
         look = series_style(1 + _RIVALS.index(name) if name in _RIVALS else len(_RIVALS) + 1)
-        ax.plot(*zip(*others[name], strict=True), label=name, **look | bare | {"markersize": 5, "zorder": 3.5})
+        look |= bare | {"markersize": 5, "zorder": 4.5}  # on ours, which is larger: none is hidden
+        ax.plot(*zip(*others[name], strict=True), label=_NAMES.get(name, name), **look)
     return [value for each in shares.values() for value in each.values()]

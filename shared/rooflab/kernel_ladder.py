@@ -13,9 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .plaintext import terminal_width
+from .device import find_device
+from .files import output_folder
+from .plaintext import filled, terminal_width
 from .progress import Progress
 from .records import reference, save_record, short_name
+from .specs import Chip, chip, find_chip
 from .tables import render_text
 from .units import format_si
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["add_ladder_options", "draw_ladder", "show_ladder"]
 
 _UNIT = "ladder_"  # a record for each ladder, under this name and the kernel's
+_PREDICTED = "H200"  # of which all predictions are
 _SLOW_S = 2e-3  # a step from here on is timed with fewer calls
 # Of each ladder: the shape where it is counted, and the ceiling.
 _COUNTED = {"softmax": (64, 256), "matmul": (128, 128, 16), "attention": (1, 128, 16)}
@@ -46,7 +50,7 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
 
 
 def show_ladder(options: argparse.Namespace) -> int:
-    """Print the steps of a kernel, what each moves or takes, and why it is faster; or the changes between two."""
+    """Print the steps of a kernel, what each moves or takes, what changes and why; or the changes between two."""
     from .kernels.ladder import code_of, difference, find_ladder
     from .kernels.ladder.predictions import SIZES, predicted
     from .kernels.launching import ready
@@ -68,6 +72,7 @@ def show_ladder(options: argparse.Namespace) -> int:
     size = (SIZES if on_gpu else _COUNTED)[options.kernel]
     told = f"{' x '.join(map(str, size))} in bf16"
     where, then = _recorded(record, steps)
+    device = find_device().name if on_gpu else record["device"]["name"] if record else _PREDICTED
     if on_gpu:
         seconds = _times(steps, size)
         head, cells = ["time", "of the ceiling"], _cells(steps, seconds)
@@ -80,15 +85,16 @@ def show_ladder(options: argparse.Namespace) -> int:
         [f"{step.number} {step.name}", *cell, taken, *once, step.reason]
         for step, cell, taken, once in zip(steps, cells, expected, then, strict=True)
     ]
-    names = ["step", *head, "predicted", *where, "why it is faster"]
+    names = ["step", *head, f"predicted, {_PREDICTED}", *where, "what changes, and why"]
     print(render_text(names, table, width=terminal_width(), wrap=True))
     told += f"\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}"
-    print(f"\n{told}{f', and recorded on an {where[0]}.' if where else '.'}")
+    lines = ["", f"{told}{f', and recorded on an {where[0]}.' if where else '.'}"]
     if not on_gpu and len(set(expected)) < len(expected):
-        print("Steps with the same prediction differ in what these counts do not see; on a GPU they are timed.")
+        lines.append("Steps with the same prediction differ in what these counts do not see; on a GPU they are timed.")
     command = f"rooflab ladder {options.kernel}"
-    print(f"The code of a step: {command} --step 1. Of a change: {command} --diff 1 2")
-    _keep(options, seconds)
+    lines.append(f"The code of a step: {command} --step 1. Of a change: {command} --diff 1 2")
+    print(filled("\n".join(lines)))
+    _keep(options, seconds, device)
     return 0
 
 
@@ -96,17 +102,23 @@ def _refuse(options: argparse.Namespace, measured: bool) -> None:
     """Say what cannot be kept before anything is counted or timed, which takes a while."""
     if options.record and not measured:
         raise ValueError("There is no GPU here, so there are no times to record.")
-    if options.figure and not options.figure.resolve().parent.is_dir():
-        raise ValueError(f"There is no folder {options.figure.parent} for the figure.")
+    if options.figure:
+        if not options.figure.resolve().parent.is_dir():
+            raise ValueError(f"There is no folder {options.figure.parent} for the figure.")
+        if options.figure.is_dir():
+            raise ValueError(f"{options.figure} is a folder: name a file in it for the figure.")
+        output_folder(options.figure.parent)
 
 
-def _keep(options: argparse.Namespace, seconds: Mapping[str, float]) -> None:
+def _keep(options: argparse.Namespace, seconds: Mapping[str, float], device: str) -> None:
     """Write the record and the figure that were asked for."""
     if options.record:
         print(f"Recorded in {save_record(f'{_UNIT}{options.kernel}', {'seconds': dict(seconds)})}.")
     if options.figure:
-        options.figure.write_bytes(draw_ladder(options.kernel, seconds))
+        options.figure.write_bytes(draw_ladder(options.kernel, seconds, device))
         print(f"The figure is {options.figure}.")
+        if seconds and not find_chip(device):
+            print(filled(f"There are no roofs in it: no data sheet of {device} is known (rooflab.specs)."))
 
 
 def _recorded(record: Mapping[str, Any] | None, steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
@@ -118,12 +130,13 @@ def _recorded(record: Mapping[str, Any] | None, steps: Sequence[Step]) -> tuple[
     return [short_name(record)], told
 
 
-def draw_ladder(ladder: str, seconds: Mapping[str, float]) -> bytes:
+def draw_ladder(ladder: str, seconds: Mapping[str, float], device: str = "") -> bytes:
     """Return a picture (PNG): each step at the FLOPs for a byte that its threads ask for, and the rate it reached.
 
     Args:
         ladder: such as "matmul".
         seconds: of each step, and of the "ceiling"; without any, the predictions are drawn.
+        device: on which they were measured (default: an H200). Its roofs are drawn, if its data sheet is known.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -135,11 +148,16 @@ def draw_ladder(ladder: str, seconds: Mapping[str, float]) -> bytes:
     flops, many = flops_of(ladder), units(ladder, SIZES[ladder])
     at = {name: flops / (many * one.asked) for name, one in COUNTS[ladder].items()}
     rates = {name: flops / (seconds[name] if seconds else predicted(ladder, name)) for name in at}
+    where = find_chip(device) if seconds and device else chip("h200")
+    title = f"The steps of {ladder} " + (f"under the roofs of an {_PREDICTED}" if where == chip("h200")
+                                         else f"on {device}, without roofs" if where is None
+                                         else f"under the roofs of {where.name}'s data sheet")  # fmt: skip
     with matplotlib.rc_context(house_style):
         fig = Figure(figsize=(7.2, 4.4), layout="constrained")
         ax = fig.subplots()
         ax.margins(y=0.09)  # numbers stand below their points
-        _draw_roofs(ax, ladder, min(at.values()) / 3, max(at.values()) * 5)
+        if where is not None:
+            _draw_roofs(ax, ladder, where, min(at.values()) / 3, max(at.values()) * 5)
         style = series_style(0) | {"linewidth": 1.0}
         ax.plot(list(at.values()), list(rates.values()), label="measured" if seconds else "predicted", **style)
         if seconds:
@@ -151,12 +169,14 @@ def draw_ladder(ladder: str, seconds: Mapping[str, float]) -> bytes:
         fig.legend(loc="outside lower center", ncols=2)
         names = [Line2D([], [], linestyle="none", label=f"{number} {name}") for number, name in enumerate(at, 1)]
         fig.legend(handles=names, loc="outside right center", handlelength=0, handletextpad=0)
-        fig.suptitle(f"The steps of {ladder} under the roofs of an H200", x=0.01, ha="left")
+        fig.suptitle(title, x=0.01, ha="left")
         return png(fig)
 
 
-def _draw_roofs(ax: Any, ladder: str, first: float, last: float) -> None:
+def _draw_roofs(ax: Any, ladder: str, where: Chip, first: float, last: float) -> None:
     """Draw the roof of cache and matrix units over what is asked of the cache; that of the memory, if any, is level.
+
+    No data sheet has the cache's rate: of another chip than an H200 the matrix units' roof is level, too.
 
     A byte that the cache answers for does not come from the memory: the memory's bytes have no place on this axis.
     """
@@ -165,9 +185,12 @@ def _draw_roofs(ax: Any, ladder: str, first: float, last: float) -> None:
     from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, roofs, units
     from .plots.style import BOUND
 
-    top, grid = roofs(), np.geomspace(first, last, 300)
-    label = f"cache {format_si(top['cache'], 'B/s')}, matrix units {format_si(top['matrix'], 'FLOP/s')}"
-    ax.plot(grid, np.minimum(grid * top["cache"], top["matrix"]), linestyle="--", label=label, **BOUND)
+    top, grid = roofs(where), np.geomspace(first, last, 300)
+    named = {"cache": ("cache", "B/s"), "matrix": ("matrix units", "FLOP/s")}
+    label = ", ".join(f"{name} {format_si(top[key], unit)}" for key, (name, unit) in named.items() if key in top)
+    if label:
+        line = np.minimum(grid * top.get("cache", np.inf), top.get("matrix", np.inf))
+        ax.plot(grid, line, linestyle="--", label=label, **BOUND)
     least = min(one.memory for one in COUNTS[ladder].values()) * units(ladder, SIZES[ladder])
     if least:
         label = f"memory {format_si(top['memory'], 'B/s')}, each byte moved once"

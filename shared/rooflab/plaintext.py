@@ -13,9 +13,10 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 import unicodedata
 
-__all__ = ["ERRORS", "allow_any_terminal", "terminal_width"]
+__all__ = ["ERRORS", "allow_any_terminal", "filled", "terminal_width"]
 
 ERRORS = "rooflab.plaintext"
 
@@ -59,3 +60,11 @@ def allow_any_terminal() -> None:
 def terminal_width() -> int:
     """Return how many columns standard output has; a file or a pipe has as many as anybody writes."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+
+def filled(text: str) -> str:
+    """Return lines with breaks between words where they would be longer than the terminal is wide."""
+    width = max(20, terminal_width())
+    return "\n".join(
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n")
+    )

@@ -136,6 +136,23 @@ def test_a_row_without_any_score_is_nan_and_one_that_begins_without_is_not():
     assert attention(q[:, :, :1], k, v).isnan().all()
 
 
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 3), (2, 4), (64, 64), (67, 131)])
+def test_a_key_of_minus_infinity_spoils_no_gradient_but_those_that_it_has_in_torch(queries, keys, causal):
+    q, k, v = inputs((1, 2, 1, queries, keys, 16))
+    q, k = q.abs() + 0.1, k.clone()
+    k[0, 0, 1] = -math.inf
+    leaves = [each.requires_grad_() for each in (q, k, v)]
+    doubles = [each.detach().double().requires_grad_() for each in leaves]
+    right = reference(*doubles, causal=causal)[0]
+    do = random(*right.shape, seed=9)
+    found = torch.autograd.grad(attention(*leaves, causal=causal), leaves, do)
+    wanted = torch.autograd.grad(right, doubles, do.double())
+    assert wanted[0].isnan().all()  # 0 times minus infinity, which torch adds up, too
+    for one, other in zip(found, wanted, strict=True):
+        near(one, other, length=keys + 2 * queries, terms=4.0)
+
+
 def test_large_scores_do_not_overflow():
     q, k, v = inputs((1, 1, 1, 20, 90, 16))
     q = q * 1e4  # exp of the scores is infinite, and even their rounding errors are of the order of 0.01

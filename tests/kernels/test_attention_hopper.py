@@ -125,6 +125,24 @@ def test_gradients_of_keys_and_values_agree_with_float64(heads, few, queries, ke
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")  # 0 times infinity
+def test_an_infinite_key_meets_no_query_beyond_the_end(causal):
+    generator = np.random.default_rng(3)
+    q, do, k, v = (generator.random((1, 1, rows, 64)).astype(np.float16) for rows in (5, 5, 7, 7))
+    k[0, 0, 1] = -np.inf
+    lse, delta, _, _, right_dv = backward_reference(q, k, v, do, causal)
+    dk, dv = (np.full_like(each, np.nan) for each in (k, v))
+    given = (dk, dv, do, statistics(lse, 8), statistics(delta, 8), q, k, v)
+    given[3][0, 5:] = np.nan  # as the forward pass leaves it
+    threads.run_grid(
+        "keys_backward_hopper_kernel", backward, 1, *(threads.Descriptor(each, 64) for each in given), 1, 1, 5, 7,
+        64**-0.5, CAUSAL=causal, M=64, N=64, D=64, STAGES=2,
+    )  # fmt: skip
+    np.testing.assert_allclose(dv, right_dv, atol=0.01)
+    assert np.isfinite(dk).all()
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @BACKWARD
 def test_gradients_of_queries_agree_with_float64(heads, few, queries, keys, width, stages, causal):
     generator = np.random.default_rng(2)

@@ -240,3 +240,45 @@ def test_a_damaged_case_of_a_record_is_named_and_left_out(damage, monkeypatch, c
     assert list(found) == ["gelu 4 x 4"]
     assert versions == "commit 0123456789"
     assert "the record of gelu 2 x 2 on chip is damaged" in capsys.readouterr().err
+
+
+def test_kernels_may_stand_behind_options(capsys):
+    parser = argparse.ArgumentParser()
+    kernel_bench.add_bench_options(parser)
+    for words in (["gelu", "swiglu", "--recorded", "h"], ["gelu", "--recorded", "h", "swiglu"],
+                  ["--recorded", "h", "gelu", "swiglu"]):  # fmt: skip
+        found = parser.parse_args(["kernels", *words])
+        assert (found.kernel, found.recorded) == (["gelu", "swiglu"], "h")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["kernels", "--nonsense", "gelu"])
+    assert "unrecognized arguments: --nonsense\n" in capsys.readouterr().err
+
+
+def test_a_size_may_be_typed_without_spaces(tmp_path, monkeypatch):
+    cases = [dataclasses.replace(case_of(None), size=size) for size in ("4 x 4", "44 x 4")]
+    given = []
+    monkeypatch.setattr(kernel_bench, "_need_gpu", lambda: None)
+    monkeypatch.setattr("rooflab.kernels.catalogue.every_case", lambda wanted: iter(cases))
+    monkeypatch.setattr(kernel_bench, "_prepare", lambda options, cases: given.append((options.size, len(cases))))
+    monkeypatch.setattr(kernel_bench, "_measure", lambda cases, options: ({}, []))
+    assert kernel_bench.bench(options(tmp_path, "--size", "4x4")) == 0
+    assert given == [("4 x 4", 1)]
+    with pytest.raises(ValueError, match="at the size '5x5', but at 4 x 4; 44 x 4"):
+        kernel_bench.bench(options(tmp_path, "--size", "5x5"))
+
+
+def test_pictures_say_what_sizes_are_and_hide_no_rival(monkeypatch):
+    from rooflab.plots import style
+
+    figures = []
+    monkeypatch.setattr(style, "png", lambda fig: figures.append(fig) or b"")
+    one = {"ceiling": "traffic", "target": 0.9, "seconds": {"traffic": 1e-5, "rooflab": 1.1e-5, "torch": 1.1e-5}}
+    kernel_figure.draw_pictures({"matvec_int8 1 x 8 x 8": one, "attention_decode B=1 L=8 D=8": one})
+    (ax,) = figures[0].axes
+    told = [text.get_text() for text in ax.texts]
+    assert "matvec_int8, rows x N x K (ceiling: equal traffic)" in told
+    assert "attention_decode (ceiling: equal traffic)" in told
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    rival, ours = lines["torch's own int4/int8 product"], lines["rooflab"]
+    assert rival.get_zorder() > ours.get_zorder()
+    assert rival.get_markersize() < ours.get_markersize()

@@ -1,6 +1,7 @@
 """What kernels become on chips that are not there: a regression is seen on a machine without a GPU."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -57,6 +58,14 @@ def test_the_command_prints_what_a_kernel_uses():
     lines = done.stdout.splitlines()
     assert lines[0].split()[:3] == ["kernel", "|", "chip"]
     assert [line.split("|")[1].strip() for line in lines[1:3]] == ["sm90", "gfx942"]
+    assert "as many as one multiprocessor (AMD: compute unit) holds" in done.stdout
+    assert lines[-1] == "softmax: y, x in bf16; ROWS=1, COLS=4096; 8 warps."
+
+
+def test_the_command_names_the_formats_of_tiles_and_a_chips_own_words():
+    told = rooflab("matmul", "--for", "sm90").stdout.splitlines()[-1]
+    assert re.match(r"matmul: .* in bf16, blocks of \d+ x \d+; .*TILE_M=\d+, .*; \d+ warps\.$", told)
+    assert "as one compute unit holds" in rooflab("softmax", "--for", "gfx942").stdout
 
 
 def test_the_command_shows_code():

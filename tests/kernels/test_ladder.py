@@ -5,6 +5,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import sys
 
 import pytest
 
@@ -123,7 +124,16 @@ def test_the_code_of_a_step_is_shown(capsys):
 @pytest.mark.skipif(DEVICE != "cpu", reason="on a GPU there are times to record")
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [(["--record"], "no times to record"), (["--figure", "nowhere/steps.png"], "no folder nowhere for the figure")],
+    [
+        (["--record"], "no times to record"),
+        (["--figure", "nowhere/steps.png"], "no folder nowhere for the figure"),
+        (["--figure", "."], ". is a folder: name a file in it"),
+        pytest.param(
+            ["--figure", "/proc/steps.png"],
+            "Cannot write /proc",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="of another system"),
+        ),
+    ],
 )
 def test_what_cannot_be_kept_is_told_before_anything_is_counted(options, sentence, capsys, monkeypatch, tmp_path):
     from rooflab.cli import main
@@ -319,7 +329,7 @@ def test_times_of_the_reference_device_stand_beside_the_counts(tmp_path, monkeyp
     assert ladder("--figure", str(tmp_path / "steps.png")) == 0
     told = capsys.readouterr().out
     rows = [line.split("|") for line in told.splitlines() if "|" in line]
-    assert [cell.strip() for cell in rows[0]][3:5] == ["predicted", "H200"]
+    assert [cell.strip() for cell in rows[0]][3:5] == ["predicted, H200", "H200"]
     assert rows[4][0].strip() == "4 registers"
     assert rows[4][4].strip() == "67 µs"
     assert "and recorded on an H200." in told
@@ -355,3 +365,38 @@ def test_a_ladder_has_a_figure_whose_names_are_apart_and_whose_points_are_under_
         x, y = roof.get_data() if roof.get_linestyle() == "--" else (ax.get_xlim(), roof.get_ydata())
         above = np.exp(np.interp(np.log(steps.get_xdata()), np.log(x), np.log(y)))
         assert (steps.get_ydata() <= above * 1.01).all()
+
+
+@pytest.mark.parametrize(
+    ("device", "title", "roofs"),
+    [
+        ("NVIDIA H200", "under the roofs of an H200", ["cache 33.5 TB/s, matrix units 698 TFLOP/s"]),
+        (
+            "NVIDIA A100-SXM4-80GB",
+            "under the roofs of NVIDIA A100 SXM4 80 GB's data sheet",
+            ["matrix units 312 TFLOP/s"],
+        ),
+        ("NVIDIA RTX 9999", "on NVIDIA RTX 9999, without roofs", []),
+    ],
+)
+def test_another_chips_times_are_under_its_own_roofs_or_none(device, title, roofs, monkeypatch):
+    from rooflab.plots import style
+
+    figures = []
+    monkeypatch.setattr(style, "png", lambda fig: figures.append(fig) or b"")
+    times = {step.name: predicted("matmul", step.name) * 3 for step in LADDERS["matmul"]} | {"ceiling": 1e-3}
+    kernel_ladder.draw_ladder("matmul", times, device)
+    (fig,) = figures
+    assert fig.get_suptitle() == f"The steps of matmul {title}"
+    named = [text.get_text() for legend in fig.legends for text in legend.get_texts()]
+    assert [name for name in named if "B/s" in name or "FLOP/s" in name] == roofs
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="on a GPU the command measures")
+def test_lines_below_the_table_are_as_wide_as_the_terminal(monkeypatch, capsys):
+    for module in ("kernel_ladder", "plaintext"):
+        monkeypatch.setattr(f"rooflab.{module}.terminal_width", lambda: 60)
+    assert ladder() == 0
+    told = capsys.readouterr().out.partition("\n\n")[2].splitlines()
+    assert len(told) > 3
+    assert all(len(line) <= 60 for line in told)

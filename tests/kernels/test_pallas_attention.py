@@ -50,6 +50,17 @@ def test_results_and_gradients_agree_with_float64(sizes, causal, kind):
     agree(call, functools.partial(reference, causal=causal), inputs(*sizes), length=16 * max(sizes))
 
 
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_a_key_of_minus_infinity_spoils_no_gradient_but_those_that_it_has_by_definition(causal, kind):
+    q, k, v = inputs(1, 2, 1, 5, 7, 16)
+    q, k = abs(q) + 0.1, k.at[0, 0, 1].set(-jnp.inf)
+    o, back = jax.vjp(functools.partial(attention, causal=causal), q, k, v)
+    wanted = jax.vjp(functools.partial(reference, causal=causal), q, k, v)[1](o)
+    for one, other in zip(back(o), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)  # NaN where there is NaN
+    assert np.isfinite(wanted[1]).all()
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_narrow_formats(dtype, kind):
     q, k, v = inputs(1, 2, 1, 70, 90, 32, dtype)

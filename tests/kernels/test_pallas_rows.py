@@ -208,6 +208,20 @@ def test_it_is_lowered_for_a_chip_that_is_not_there(name, platform, call):
         (lambda: kernels.rms_norm(jnp.zeros((2, 3)), jnp.zeros(3, jnp.int8)), TypeError, "weight is int8"),
         (lambda: jax.jit(kernels.softmax)(jnp.zeros((1, 70_000))), ValueError, "at most 65,536 elements"),
         (lambda: jax.vmap(kernels.softmax)(jnp.zeros(3)), ValueError, r"give it one with x\[None\]"),
+        (lambda: kernels.rms_norm(jnp.zeros((2, 3)), jnp.zeros(3), eps=None), TypeError, "for eps; found None"),
+        (lambda: jax.jit(kernels.rms_norm)(jnp.zeros((2, 3)), jnp.zeros(3), 1e-6), TypeError, "^rms_norm: JAX traces"),
+        (
+            lambda: jax.jit(lambda q, scale: kernels.attention(q, q, q, scale=scale))(jnp.zeros((1, 1, 2, 16)), 1.0),
+            TypeError,
+            "^attention: JAX traces scale, which is a constant",
+        ),
+        (
+            lambda: jax.jit(lambda q, causal: kernels.attention(q, q, q, causal=causal))(
+                jnp.zeros((1, 1, 2, 16)), True
+            ),
+            TypeError,
+            "^attention: JAX traces causal",
+        ),
     ],
 )
 def test_what_cannot_be_taken_is_refused_in_a_sentence(call, error, says):

@@ -288,3 +288,13 @@ def test_chips_with_an_instruction_for_e4m3_use_it_two_numbers_at_a_time(tmp_pat
         else:
             assert 1 <= converted <= 1.5, name  # the scales of blocks in NVFP4 are in e4m3, too
             assert instructions < (19 if name.endswith("fp4") else 10), name
+
+
+@pytest.mark.usefixtures("each_way")
+@pytest.mark.parametrize("scale", [0.0, -0.0, -2.0, float("nan")])
+def test_a_scale_that_is_not_above_zero_leaves_nothing_but_nan(scale):
+    x, scale = random(2, 16), torch.tensor(scale, device=DEVICE)
+    x[0, 0] = 0.0
+    assert kernels.quantize_fp8(x, scale)[0].float().isnan().all()
+    codes, scales = kernels.quantize_nvfp4(x, scale)
+    assert decode(codes, scales, "nvfp4", scale).isnan().all()

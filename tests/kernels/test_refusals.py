@@ -1,5 +1,8 @@
 """What a kernel cannot do is said in one sentence; nothing passes for a derivative that is none."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -91,6 +94,57 @@ def test_what_is_no_tensor_is_named():
             call()
     with pytest.raises(TypeError, match="quantize_fp8 takes a tensor of PyTorch; found a list"):
         kernels.quantize_fp8([1.0])
+
+
+def test_constants_that_are_none_are_named():
+    x, w, q = random(4, 16), random(16), random(1, 1, 4, 16)
+    words = torch.arange(4, device=DEVICE)
+    codes, one = x.to(torch.float8_e4m3fn), torch.ones((), device=DEVICE)
+    for call, says in (
+        (lambda: kernels.rms_norm(x, w, eps=None), "rms_norm: expected a number for eps; found None"),
+        (lambda: kernels.layer_norm(x, w, w, eps="a"), "layer_norm: expected a number for eps; found 'a'"),
+        (lambda: kernels.add_rms_norm(x, x, w, eps=w), "add_rms_norm: expected a number for eps; found a Tensor"),
+        (lambda: kernels.add_layer_norm(x, x, w, w, eps=[1]), "add_layer_norm: expected a number for eps; .* a list"),
+        (lambda: kernels.attention(q, q, q, scale="a"), "attention: expected a number for scale; found 'a'"),
+        (lambda: kernels.attention(q, q, q, causal="no"), "attention: expected True or False for causal; found 'no'"),
+        (lambda: kernels.attention_decode(q[:, :, :1], q, q, scale="a"), "expected a number for scale; found 'a'"),
+        (lambda: kernels.linear_cross_entropy(x, x, words, None), "a whole number for ignore_index; found None"),
+        (lambda: kernels.cross_entropy_with_gradient(x, words, "x"), "expected a number for softcap; found 'x'"),
+        (lambda: kernels.cross_entropy_with_gradient(x, words, 0.0, 1.5), "a whole number for ignore_index; found 1.5"),
+        (lambda: kernels.quantize_weights(x, group="a"), "expected a whole number for group; found 'a'"),
+        (lambda: kernels.scaled_matmul(codes, codes.t(), one, one, dtype="bf16"), "a format of torch .*; found 'bf16'"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=f"{says}\\.$"):
+            call()
+    with pytest.raises(ValueError, match="that divide a row of 16 weights; found -16"):
+        kernels.quantize_weights(x, group=-16)
+    near(kernels.rms_norm(x, w, torch.tensor(1e-6)), kernels.rms_norm(x, w).double(), length=16)  # a number as well
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_tensors_are_refused(layout):
+    x = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=layout, device=DEVICE)
+    w = torch.ones(4, device=DEVICE)
+    for call in (lambda: kernels.softmax(x), lambda: kernels.rms_norm(x, w), lambda: kernels.matmul(x, w),
+                 lambda: kernels.attention(x, x, x), lambda: kernels.swiglu(random(5, 4), x)):  # fmt: skip
+        with pytest.raises(ValueError, match="found a nested one: take its parts"):
+            call()
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="Triton compiles where there is a GPU.")
+@pytest.mark.parametrize(
+    ("first", "value", "says"),
+    [("triton", None, "import rooflab.kernels first"), ("torch", "0", "leave TRITON_INTERPRET=0 out of")],
+)
+def test_a_process_that_cannot_interpret_says_why(first, value, says):
+    code = f"import {first}, torch; from rooflab import kernels; kernels.softmax(torch.ones(2, 4))"
+    environment = {key: each for key, each in os.environ.items() if key != "TRITON_INTERPRET"}
+    environment |= {} if value is None else {"TRITON_INTERPRET": value}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    told = found.stderr.splitlines()[-1]
+    assert told.startswith("RuntimeError: A kernel got tensors on the CPU, where it is interpreted; ")
+    assert says in told
 
 
 @pytest.mark.parametrize("shape", [(), (4, 0), (1, 1, 4, 0)], ids=str)

@@ -16,7 +16,7 @@ from typing import Any
 
 from rooflab.extras import MissingExtra
 
-from .demands import framework, refuse
+from .demands import framework, number, refuse
 from .launching import need_triton, ready
 
 __all__ = [
@@ -57,7 +57,7 @@ _JAX_MODULES = {
 _OPTIONAL = ("bias", "scale", "zero")
 _torch: dict[str, Callable[..., Any]] = {}
 _jax: dict[str, Callable[..., Any]] = {}
-_tensors: tuple[type, ...] = ()
+_tensors: Any = ()  # kinds of tensors
 _forward_mode: Any = None  # torch.autograd.forward_ad
 
 
@@ -85,7 +85,7 @@ def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
     Returns:
         the shape and format of `x`. Source: Zhang and Sennrich 2019.
     """
-    return function_for(x, "rms_norm", weight=weight)(x, weight, eps)
+    return function_for(x, "rms_norm", weight=weight)(x, weight, number("rms_norm", "eps", eps))
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
@@ -100,7 +100,8 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
     Returns:
         the shape and format of `x`. Source: Ba et al. 2016.
     """
-    return function_for(x, "layer_norm", weight=weight, bias=bias)(x, weight, bias, eps)
+    found = function_for(x, "layer_norm", weight=weight, bias=bias)
+    return found(x, weight, bias, number("layer_norm", "eps", eps))
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, Any]:
@@ -115,7 +116,8 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple
     Returns:
         the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
     """
-    return function_for(x, "add_rms_norm", residual=residual, weight=weight)(x, residual, weight, eps)
+    found = function_for(x, "add_rms_norm", residual=residual, weight=weight)
+    return found(x, residual, weight, number("add_rms_norm", "eps", eps))
 
 
 def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> tuple[Any, Any]:
@@ -132,7 +134,7 @@ def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1
         the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
     """
     found = function_for(x, "add_layer_norm", residual=residual, weight=weight, bias=bias)
-    return found(x, residual, weight, bias, eps)
+    return found(x, residual, weight, bias, number("add_layer_norm", "eps", eps))
 
 
 def gelu(x: Any, form: str = "erf") -> Any:
@@ -241,9 +243,13 @@ def _refuse_others(x: Any, name: str, others: dict[str, Any]) -> None:
     for what, each in others.items():
         if not (isinstance(each, _tensors) or (each is None and what in _OPTIONAL) or framework(each) == "jax"):
             raise TypeError(f"{name} takes tensors; {what} is a {type(each).__name__}.")
+    every = (x, *others.values())
+    for each in every:
+        if isinstance(each, _tensors) and each.is_nested:
+            refuse(name, "expected tensors of one shape; found a nested one: take its parts (unbind), or fill them up.")
     if _forward_mode._current_level < 0:
         return
-    for each in (x, *others.values()):
+    for each in every:
         # An operator without a rule for it drops the tangent, and says nothing.
         if isinstance(each, _tensors) and _forward_mode.unpack_dual(each).tangent is not None:
             refuse(name, "it has no derivative in forward mode (jvp, jacfwd): use backward().")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["as_rows", "floats", "framework", "refuse", "together"]
+__all__ = ["as_rows", "flag", "floats", "framework", "number", "refuse", "together", "whole"]
 
 _FLOATS = ("float32", "bfloat16", "float16")
 _ARRAYS = {"torch": "Tensor", "jax": "Array"}
@@ -43,6 +43,51 @@ def floats(kernel: str, **arrays: Any) -> None:
                 f"{kernel} takes tensors of {', '.join(_FLOATS[:-1])} or {_FLOATS[-1]}; {name} is {found}: "
                 "convert it first."
             )
+
+
+def number(kernel: str, what: str, value: Any) -> Any:
+    """Return a number that a kernel takes as a constant, as it is.
+
+    Raises:
+        TypeError: it is none, or JAX traces it and does not know it yet.
+    """
+    if isinstance(value, (float, int)):
+        return value
+    _refuse_traced(kernel, what, value)
+    several = getattr(value, "ndim", None)
+    if several or not hasattr(value, "__float__"):  # not float(value): of a symbol there is none yet
+        raise TypeError(f"{kernel}: expected a number for {what}; found {_told(value)}.")
+    return value
+
+
+def whole(kernel: str, what: str, value: Any) -> Any:
+    """Return a whole number, as it is; raises TypeError for anything else."""
+    if not (isinstance(value, int) or hasattr(value, "__index__")):
+        raise TypeError(f"{kernel}: expected a whole number for {what}; found {_told(value)}.")
+    return value
+
+
+def flag(kernel: str, what: str, value: Any) -> bool:
+    """Return True or False, of which a number is one or the other; raises TypeError for anything else."""
+    if value is None or isinstance(value, int):
+        return bool(value)
+    _refuse_traced(kernel, what, value)
+    if not hasattr(value, "__bool__"):
+        raise TypeError(f"{kernel}: expected True or False for {what}; found {_told(value)}.")
+    return bool(value)
+
+
+def _refuse_traced(kernel: str, what: str, value: Any) -> None:
+    if framework(value) == "jax" and isinstance(value, sys.modules["jax"].core.Tracer):
+        raise TypeError(
+            f"{kernel}: JAX traces {what}, which is a constant of the kernel: hand it over as Python's own "
+            "(static_argnames of jax.jit)."
+        )
+
+
+def _told(value: Any) -> str:
+    """What was handed over: itself, if it is short, else its kind."""
+    return repr(value) if isinstance(value, (str, int, float, type(None))) else f"a {type(value).__name__}"
 
 
 def framework(array: Any) -> str:

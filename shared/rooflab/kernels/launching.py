@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rooflab.counters.interpreter import TOO_LATE, interpreting
+from rooflab.counters.interpreter import interpreting
 from rooflab.device import choose_interpreter
 from rooflab.extras import require
 
@@ -68,10 +68,22 @@ def interpreted(device: str) -> bool:
     if device != "cpu":
         return False
     if not interpreting():
-        raise RuntimeError(
-            f"A kernel got tensors on the CPU, where it is interpreted. {TOO_LATE} Or move the tensors to a GPU."
-        )
+        raise RuntimeError(f"A kernel got tensors on the CPU, where it is interpreted; {_why_not()}.")
     return True
+
+
+def _why_not() -> str:
+    """Why kernels are compiled in this process, and what to do to have them interpreted."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "move them to the GPU, or set TRITON_INTERPRET=1 in the environment before the process begins"
+    if os.environ.get("TRITON_INTERPRET") not in (None, "1"):
+        return f"leave TRITON_INTERPRET={os.environ['TRITON_INTERPRET']} out of the environment"
+    return (
+        "Triton was imported before it was known that there is no GPU: restart the process, and import rooflab.kernels "
+        "first, before anything imports triton"
+    )
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..api import function_for
+from ..demands import flag, number
 
 __all__ = ["attention", "attention_decode", "rotary_heads"]
 
@@ -30,7 +31,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         nothing but minus infinity, gives NaN. Keys and values behind the causal mask must be finite.
         Source: Dao et al. 2022; Shah et al. 2024.
     """
-    return function_for(q, "attention", k=k, v=v)(q, k, v, causal=causal, scale=scale)
+    found = function_for(q, "attention", k=k, v=v)
+    return found(q, k, v, causal=flag("attention", "causal", causal), scale=_scale("attention", scale))
 
 
 def attention_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> Any:
@@ -45,7 +47,7 @@ def attention_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> A
     Returns:
         the shape and format of q.
     """
-    return function_for(q, "attention_decode", k=k, v=v)(q, k, v, scale=scale)
+    return function_for(q, "attention_decode", k=k, v=v)(q, k, v, scale=_scale("attention_decode", scale))
 
 
 def rotary_heads(qkv: Any, cosine: Any, sine: Any, *, normalize: bool = False) -> tuple[Any, Any, Any]:
@@ -62,4 +64,9 @@ def rotary_heads(qkv: Any, cosine: Any, sine: Any, *, normalize: bool = False) -
         three of [batch, heads, T, D], in the format of qkv; in memory [batch, T, heads, D], as attention takes them.
         Sources: Su et al. 2021; Henry et al. 2020.
     """
-    return function_for(qkv, "rotary_heads", cosine=cosine, sine=sine)(qkv, cosine, sine, normalize)
+    found = function_for(qkv, "rotary_heads", cosine=cosine, sine=sine)
+    return found(qkv, cosine, sine, flag("rotary_heads", "normalize", normalize))
+
+
+def _scale(name: str, scale: Any) -> Any:
+    return None if scale is None else number(name, "scale", scale)

@@ -76,7 +76,8 @@ def _for_keys(
         q_here, do_here = (load(kind, each.at[head, here, :], there, dtype=each.dtype) for each in (q, do))
         one = rows_of((rows, 1), top, queries)
         lse_here, delta_here = (load(kind, each.at[head, here, :], one) for each in (lse, delta))
-        seen = visible(top, first, (rows, cols), queries, keys, causal)  # a query that is not there has dO and q of 0
+        # A query that is not there has dO and q of 0, whose score with an infinite key would be NaN.
+        seen = visible(top, first, (rows, cols), queries, keys, causal) & one
         p, ds = _pair(q_here, do_here, lse_here, delta_here, some, values, seen, scale)
         return sums[0] + dot(ds.astype(q.dtype), q_here, 0, 0), sums[1] + dot(p.astype(do.dtype), do_here, 0, 0)
 

@@ -119,14 +119,17 @@ def attention_keys_backward_kernel(
     for head in range(h * group, (h + 1) * group):
         for m in tl.range(first, queries, M):
             # Through descriptors as well: 16 addresses a thread would cost more registers than the numbers.
-            # Queries beyond the end are zeros, and so are their do, lse and delta: they add nothing.
+            # Queries beyond the end are zeros, and so are their do and delta: they add nothing, unless a key is
+            # infinite, whose scores of zeros are NaN.
             lse2 = lse.load([b * heads + head, m]).reshape(M) * LOG2E
             qt = q.load([b, head, m, 0]).reshape(M, D)
             p = tl.exp2(tl.dot(kt, qt.T, input_precision="ieee") * c - lse2[None, :])
+            # A second loop for the blocks that need a mask would need registers that are not there.
             if CAUSAL:  # noqa: SIM102  (known when compiling, the second condition is not)
-                # A second loop for the blocks on the diagonal would need registers that are not there.
                 if m + ahead < start + N - 1:
                     p = tl.where((cols - ahead - m)[:, None] <= tl.arange(0, M)[None, :], p, 0.0)
+            if m + M > queries:
+                p = tl.where((tl.arange(0, M) < queries - m)[None, :], p, 0.0)
             dot = do.load([b, head, m, 0]).reshape(M, D)
             dvt = tl.dot(p.to(dot.dtype), dot, dvt, input_precision="ieee")
             dp = tl.dot(vt, dot.T, input_precision="ieee")

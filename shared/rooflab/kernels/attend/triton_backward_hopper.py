@@ -71,10 +71,13 @@ def _scores(dk, step, shared, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr,
 
 @gluon.jit
 def _gradients(
-    s, dp, dk, dv, step, ahead, c, shared,
+    s, dp, dk, dv, step, ahead, left_over, c, shared,
     CAUSAL: gl.constexpr, M: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """From s and dp of a step, dv and, still running, dk. Column j sees row i if j + ahead >= i."""
+    """From s and dp of a step, dv and, still running, dk. Column j sees row i if j + ahead >= i.
+
+    There are queries in `left_over` columns, and zeros in those behind, whose scores with an infinite key are NaN.
+    """
     _, _, qs, dos, lses, deltas, numbers, full = shared
     across: gl.constexpr = gl.SliceLayout(0, s.type.layout)
     left: gl.constexpr = gl.DotOperandLayout(0, dv.type.layout, 2)
@@ -85,6 +88,8 @@ def _gradients(
             # From shared memory: numbers that never change would be kept in registers throughout.
             below = numbers.load(gl.SliceLayout(1, s.type.layout))[:, None] - numbers.load(across)[None, :]
             p = gl.where(below <= ahead, p, 0.0)
+    if left_over < M:
+        p = gl.where((numbers.load(across) < left_over)[None, :], p, 0.0)
     # These waits pass at once. Without their branches, the assembler moves arithmetic behind the waits for products.
     mbarrier.wait(full.index(slot), phase)
     dv = warpgroup_mma(gl.convert_layout(p.to(qs.dtype), left), dos.index(slot).reshape([M, D]), dv, is_async=True)
@@ -99,7 +104,7 @@ def _gradients(
 
 @gluon.jit
 def _sum_up(
-    sources, first, blocks, b, head, heads, group, ahead, scale, ready, shared,
+    sources, first, blocks, b, head, heads, group, queries, ahead, scale, ready, shared,
     CAUSAL: gl.constexpr, M: gl.constexpr, N: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Go through `blocks` blocks of queries, from the `first` on, of each of `group` heads."""
@@ -114,8 +119,10 @@ def _sum_up(
         s, dp, done = _scores(dk, step, shared, M, N, D, STAGES)
         synchronize()  # all four warps have finished the step before, and its place is free
         _load(step + STAGES - 1, steps, first, blocks, b, head, heads, sources, shared, M, STAGES)
-        beyond = (first + step % blocks) * M + ahead
-        dk, dv = _gradients(s, dp, done, dv, step, beyond, scale * LOG2E, shared, CAUSAL, M, D, STAGES)
+        m = (first + step % blocks) * M
+        dk, dv = _gradients(
+            s, dp, done, dv, step, m + ahead, queries - m, scale * LOG2E, shared, CAUSAL, M, D, STAGES
+        )  # fmt: skip
     dk = warpgroup_mma_wait(0, deps=[dk])
     synchronize()
     return dk, dv
@@ -154,8 +161,8 @@ def keys_backward_hopper_kernel(
     blocks = gl.cdiv(queries, M) - first
     shared = (ks, vs, qs, dos, lses, deltas, numbers, full)
     dkt, dvt = _sum_up(
-        (q, do, lse, delta), first, blocks, b, h * group, heads, group, keys - queries - start, scale, ready, shared,
-        CAUSAL, M, N, D, STAGES,
+        (q, do, lse, delta), first, blocks, b, h * group, heads, group, queries, keys - queries - start, scale, ready,
+        shared, CAUSAL, M, N, D, STAGES,
     )  # fmt: skip
     # k and v are not needed any more: their places take the results on their way to memory.
     ks.reshape([N, D]).store((dkt * scale).to(dk.dtype))

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 
 from rooflab import costs
-from rooflab.specs import chip
+from rooflab.specs import Chip, chip
 
 __all__ = ["COUNTS", "SIZES", "Counts", "flops_of", "predicted", "roofs", "units"]
 
@@ -98,9 +98,17 @@ def flops_of(ladder: str) -> float:
     return costs.attention(1, first, second, second, third, "bf16").flops
 
 
-def roofs() -> dict[str, float]:
-    """Return an H200's rates as they are predicted with: bytes a second of memory and cache, FLOPs of matrix units."""
+def roofs(of: Chip | None = None) -> dict[str, float]:
+    """Return rates: bytes a second of memory and cache, FLOPs of matrix units; what is not known is not there.
+
+    Args:
+        of: a chip. An H200's (default) are those that are predicted with; another one's are its data sheet's, which
+            has none of the cache.
+    """
     h200 = chip("h200")
+    if of is not None and of.id != h200.id:
+        matrix = {"matrix": of.flops_per_s["bf16"]} if "bf16" in of.flops_per_s else {}
+        return {"memory": of.bytes_per_s, **matrix}
     return {
         "memory": _MEMORY_SHARE * h200.bytes_per_s, "cache": _CACHE_BYTES_PER_S,
         "matrix": _MATRIX_SHARE * h200.flops_per_s["bf16"],

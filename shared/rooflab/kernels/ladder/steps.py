@@ -1,4 +1,4 @@
-"""From a first attempt to the roof: versions of a kernel, each with the one reason why it is faster than the last.
+"""From a first attempt to the roof: versions of a kernel, each with the one thing that changes, and why.
 
 Each step is a module of its own, with a kernel and a function that launches it, so that a reader goes from one to the
 next with a diff.
@@ -30,7 +30,7 @@ class Step:
         ladder: of which it is a step, such as "softmax".
         number: 1 is the first.
         name: what is new in it.
-        reason: why it is faster than the step before.
+        reason: what changes from the step before, and why.
     """
 
     ladder: str
@@ -76,7 +76,7 @@ LADDERS = {
         "attention",
         naive="a query for each thread: of each sector of 32 bytes one number is used; scores go to memory",
         coalesced="threads in step read neighbouring numbers, and a score is read once for all columns",
-        online="scores stay in registers: sums are scaled down where a larger maximum turns up",
+        online="scores stay in registers: sums are scaled down where a larger maximum turns up (shows at longer L)",
         tiled="a block of keys and values serves all queries of a tile; matrix units multiply",
         pipelined="the copy engine brings the next keys and values while these are multiplied",
         persistent="a program is started once; its output leaves while the next queries come",

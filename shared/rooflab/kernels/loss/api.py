@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..api import function_for
+from ..demands import number, whole
 
 __all__ = ["cross_entropy_with_gradient", "linear_cross_entropy"]
 
@@ -28,7 +29,7 @@ def linear_cross_entropy(x: Any, weight: Any, target: Any, ignore_index: int = -
         a float32 number. Logits are rounded to the format of x, as a linear layer's are; all else is in fp32.
     """
     found = function_for(x, "linear_cross_entropy", weight=weight, target=target)
-    return found(x, weight, target, ignore_index, reduction)
+    return found(x, weight, target, whole("linear_cross_entropy", "ignore_index", ignore_index), reduction)
 
 
 def cross_entropy_with_gradient(z: Any, target: Any, softcap: float = 0.0, ignore_index: int = -100) -> tuple[Any, Any]:
@@ -44,4 +45,6 @@ def cross_entropy_with_gradient(z: Any, target: Any, softcap: float = 0.0, ignor
         the loss of each row, [N] in float32, and the gradient of their sum with regard to z, in the format of z.
         Neither has a gradient of its own.
     """
-    return function_for(z, "cross_entropy_with_gradient", target=target)(z, target, softcap, ignore_index)
+    name = "cross_entropy_with_gradient"
+    found = function_for(z, name, target=target)
+    return found(z, target, number(name, "softcap", softcap), whole(name, "ignore_index", ignore_index))

@@ -32,7 +32,9 @@ def scaled_matmul(
     dtype: torch.dtype | None = None, exact: bool = True,
 ) -> torch.Tensor:  # fmt: skip
     """Return the product of fp8 matrices with scales; see :func:`rooflab.kernels.scaled_matmul`."""
-    return scaled_product(a, b, a_scale, b_scale, dtype or torch.bfloat16, exact)
+    if not isinstance(dtype, (torch.dtype, type(None))):
+        raise TypeError(f"{_NAME}: expected a format of torch for dtype, such as torch.bfloat16; found {dtype!r}.")
+    return scaled_product(a, b, a_scale, b_scale, dtype or torch.bfloat16, bool(exact))
 
 
 def scaling(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor) -> str:

@@ -21,7 +21,8 @@ def quantize_fp8(x: Any, scale: Any = None) -> tuple[Any, Any]:
     Args:
         x: of shape [..., n], float32, bfloat16 or float16; without a scale, n is at most 65,536.
         scale: one number in float32 for the whole tensor, as a tensor on the same device; default: one for each row is
-            found, with which the row's largest magnitude becomes 448 (of a row of zeros, 1).
+            found, with which the row's largest magnitude becomes 448 (of a row of zeros, 1). With one of 0, below or
+            NaN all codes are NaN: the host does not wait for its value, so it cannot be refused.
 
     Returns:
         codes of the shape of x in float8_e4m3fn, and scales of shape [...] in float32, or `scale`. What is too large
@@ -51,7 +52,7 @@ def quantize_nvfp4(x: Any, tensor_scale: Any) -> tuple[Any, Any]:
     Args:
         x: of shape [..., n], float32, bfloat16 or float16; 16 divides n.
         tensor_scale: one number in float32, as a tensor: the largest magnitude / (448 * 6) lets every block's scale
-            fit into e4m3.
+            fit into e4m3. With one of 0, below or NaN all blocks' scales are NaN.
 
     Returns:
         codes, two in a byte, of shape [..., n / 2] in uint8, and scales of shape [..., n / 16] in float8_e4m3fn, in

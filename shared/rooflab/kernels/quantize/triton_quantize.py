@@ -64,6 +64,13 @@ def words(codes, BLOCKS: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
+def positive(scale):
+    """A scale, or NaN for one of 0 or below: nothing that it would be multiplied by gives the numbers back."""
+    s = tl.load(scale)
+    return tl.where(s > 0.0, s, float("nan"))
+
+
+@triton.jit
 def to_fp4(v, BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
     """Codes of e2m1 for blocks of numbers in fp32, eight in a word, the first one lowest; what is too large becomes 6,
     and so does NaN, for which there is no code."""
@@ -122,7 +129,7 @@ def tensor_to_fp8_kernel(q, x, scale, n, CONVERTS: tl.constexpr, BLOCK: tl.const
     """Numbers that lie side by side to codes, with one scale that is there already."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + i, mask=i < n, other=0.0).to(tl.float32)
-    tl.store(q + i, to_fp8(v / tl.load(scale), CONVERTS), mask=i < n)
+    tl.store(q + i, to_fp8(v / positive(scale), CONVERTS), mask=i < n)
 
 
 @triton.jit
@@ -156,7 +163,7 @@ def blocks_to_nvfp4_kernel(q, scale, x, tensor_scale, blocks, CONVERTS: tl.const
     scale."""
     b = (tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)).to(tl.int64)[:, None]
     v = tl.load(x + b * 16 + tl.arange(0, 16)[None, :], mask=b < blocks, other=0.0).to(tl.float32)
-    unit = tl.load(tensor_scale)
+    unit = positive(tensor_scale)
     code = to_fp8(tl.max(tl.abs(v), 1, keep_dims=True) / 6.0 / unit, CONVERTS)
     tl.store(scale + b, code, mask=b < blocks)
     # The code's own number: what was rounded is what the elements are divided by. In a block of scale 0 all become 0.

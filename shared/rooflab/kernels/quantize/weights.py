@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..demands import floats, refuse
+from ..demands import floats, refuse, whole
 
 __all__ = ["BY_GROUPS", "FORMS", "form_of", "numbers", "quantize_weights"]
 
@@ -36,8 +36,8 @@ def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: boo
         refuse(_NAME, f"expected a form of {', '.join(FORMS)}; found {form!r}.")
     if w.ndim != 2:
         refuse(_NAME, f"expected a matrix of weights [N, K]; found {w.ndim} dimensions.")
-    group = group or w.shape[1]
-    if not group or w.shape[1] % group or (form == "int4" and group % 2):
+    group = whole(_NAME, "group", group or w.shape[1])
+    if group <= 0 or w.shape[1] % group or (form == "int4" and group % 2):
         refuse(_NAME, f"expected groups, even ones of int4, that divide a row of {w.shape[1]} weights; found {group}.")
     if zeros and form != "int4":
         refuse(_NAME, f"only int4 has zero points; found {form}.")
