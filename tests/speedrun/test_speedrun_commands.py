@@ -131,6 +131,8 @@ def test_folders_of_its_own_are_numbered(capsys, monkeypatch, tmp_path):
     [
         (["--rung", "warp"], "expected a rung, one of baseline"),
         (["--set", "speed=3"], "expected a switch of a run"),
+        (["--set", "lenght=3"], "found 'lenght': did you mean length?"),
+        (["--set", "vocabulary=10"], "--set cut_vocabulary=N, which leaves N tokens of the text's own, in place of"),
         (["--set", "layers=many"], "expected --set layers= and a whole number; found 'many'"),
         (["--set", "graph=yes"], "expected --set graph= and True or False; found 'yes'"),
         (["--steps", "1000000"], "ask for fewer steps"),
@@ -177,26 +179,44 @@ def test_a_run_that_never_began_leaves_no_folder(capsys, tmp_path):
     assert not (tmp_path / "one").exists()
 
 
-@pytest.mark.parametrize(("every", "from_where", "then"), [
-    ("2", "that is from its last checkpoint", "Going on from the last checkpoint."),
-    ("0", "that is from the beginning", "it begins again."),
+@pytest.mark.parametrize(("signals", "from_where", "then"), [
+    (1, "that is from its last checkpoint", "Going on from the last checkpoint."),
+    (2, "that is from the beginning", "it begins again."),
 ])  # fmt: skip
-def test_a_run_that_is_stopped_says_how_it_goes_on(every, from_where, then, capsys, monkeypatch):
+def test_a_run_that_is_stopped_says_how_it_goes_on(signals, from_where, then, capsys, monkeypatch):
+    """The first Ctrl-C waits for the step and a checkpoint, the second for nothing."""
     told = commands.Teller.__call__
 
     def stopping(self, line):
         told(self, line)
         if line["step"] == 4:
-            signal.raise_signal(signal.SIGINT)
+            for _ in range(signals):
+                signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(commands.Teller, "__call__", stopping)
-        code, _, err = run("--only", "muon", "--steps", "8", *TOY, "--save-every", every, "--out", "one", capsys=capsys)
+        code, _, err = run("--only", "muon", "--steps", "8", *TOY, "--out", "one", capsys=capsys)
     assert code == 130
     assert f"Stopped by Ctrl-C. To go on: rooflab speedrun --resume one; {from_where}" in err
     code, out, _ = run("--resume", "one", capsys=capsys)
     assert code == 0
     assert then in out
+
+
+def test_a_run_that_is_stopped_in_its_last_step_has_ended(capsys, monkeypatch, tmp_path):
+    told = commands.Teller.__call__
+
+    def stopping(self, line):
+        told(self, line)
+        if line["step"] == 8 and "loss" in line:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commands.Teller, "__call__", stopping)
+        options = ("--rung", "baseline", "--steps", "8", "--seeds", "2", *TOY, "--out", "two")
+        assert run(*options, capsys=capsys)[0] == 130
+    assert RunFolder(tmp_path / "two" / "seed-0").ended()
+    assert not (tmp_path / "two" / "seed-1").exists()
 
 
 def test_ranks_go_on_as_many(tmp_path):

@@ -22,8 +22,8 @@ from ..roofline import Ceilings, sequence_regime, sequence_time_s
 from ..units import bytes_of, format_si
 from .config import Config
 
-__all__ = ["Forecast", "advice", "flops_per_token", "forecast", "hardware_flops_per_token", "kept_bytes", "memory_bytes", "shape_of",
-           "step_parts", "utilization"]  # fmt: skip
+__all__ = ["Forecast", "advice", "flops_per_token", "forecast", "hardware_flops_per_token", "kept_bytes",
+           "memory_bytes", "shape_of", "state_and_gradient_bytes", "step_parts", "utilization"]  # fmt: skip
 
 _CHUNK = 8192  # tokens whose logits `model.chunked_loss` holds at a time
 _PRODUCTS = ("qkv", "projection", "mlp up", "mlp down", "head")
@@ -205,13 +205,19 @@ def memory_bytes(config: Config) -> float:
     """
     shape, n, d = shape_of(config), config.sequences * config.length, config.width
     s = _size(config)
-    blocks = config.layers * shape.block_weights if config.optimizer == "muon" else 0
-    fixed = 12 * shape.parameters + state_bytes(shape.parameters - blocks) + 4 * blocks
+    fixed = state_and_gradient_bytes(config) + 4 * shape.parameters
     if s == 2:  # a product in fp8 casts its weight again, but for the projection's
         fixed += 2 * config.layers * (d * d if config.precision == "fp8" else shape.block_weights)
     outer = 3 * s + (6 if _widened(config) else 0)  # beside the blocks: embedding, last norm, what the head reads
     back = 9 * n * d * s + 8 * config.rows * d
     return fixed + n * (config.layers * kept_bytes(config) + outer * d) + max(_loss_bytes(config, n, s), back)
+
+
+def state_and_gradient_bytes(config: Config) -> float:
+    """Parameters, gradients and moments, in fp32: what a run needs before its first sequence."""
+    shape = shape_of(config)
+    blocks = config.layers * shape.block_weights if config.optimizer == "muon" else 0
+    return 8 * shape.parameters + state_bytes(shape.parameters - blocks) + 4 * blocks
 
 
 def kept_bytes(config: Config) -> float:
@@ -220,8 +226,9 @@ def kept_bytes(config: Config) -> float:
     The base is 16 d numbers: what norms and products read, queries, keys and values, both sides of the activation
     (Korthikanti et al. 2022 count 17, with dropout). A compiler keeps as many: it joins operations, and what products
     read has to be there. Queries and keys that were rotated or normalized are kept beside the product they are made of;
-    behind a rotation attention's result is copied, too. (Where scores are written, products read copies in any case.) Values and tokens that are mixed are kept before and after.
-    Rooflab's MLP keeps one side of the activation. Eager norms without a gain keep their input in fp32.
+    behind a rotation attention's result is copied, too. (Where scores are written, products read copies in any case.)
+    Values and tokens that are mixed are kept before and after. Rooflab's MLP keeps one side of the activation. Eager
+    norms without a gain keep their input in fp32.
     """
     s, numbers = _size(config), 16
     if config.attention != "plain":
