@@ -3,6 +3,7 @@
 import ast
 import json
 import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -299,6 +300,20 @@ def test_the_bar_shows_loss_rate_and_time_left(capsys):
         moving = capsys.readouterr().err
     assert "loss 3.250 nats, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
     assert "left" not in capsys.readouterr().err  # the last line, of a run that has ended
+
+
+def test_the_bars_time_runs_while_the_compiler_works(monkeypatch):
+    ticks = []
+    monkeypatch.setattr("rooflab.progress.Progress.tick", lambda bar: ticks.append(bar.name))
+    monkeypatch.setattr("rooflab.speedrun.teller._TICK_S", 0.01)
+    place = commands.Here(find_device(), toys.corpus(), CEILINGS, Ranks())
+    with commands.Teller(toys.config(compile="model"), place, as_json=False) as teller:
+        time.sleep(0.2)
+        assert set(ticks) == {"compiling"}
+        teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0})
+        count = len(ticks)
+        time.sleep(0.1)
+        assert len(ticks) == count
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 from ..progress import Progress, clock_time
@@ -18,6 +19,8 @@ from ..units import format_si
 from .config import Config
 
 __all__ = ["Teller"]
+
+_TICK_S = 1.0
 
 
 class Teller:
@@ -28,17 +31,35 @@ class Teller:
         self.bar = None if as_json or not place.ranks.first else Progress("speedrun", self.total, unit="step")
         self.as_json = as_json
         self._told = "speedrun"
+        self._begun = threading.Event()  # with the first line
+        self._ticking = threading.Thread(target=self._tick, daemon=True)
+        self._compiles = config.compile != "no"
 
     def __enter__(self) -> Teller:
+        if self.bar is not None and self._compiles:
+            self.bar.name = "compiling"
+            self._ticking.start()
         return self
 
+    def _tick(self) -> None:
+        """Let the bar's time run while the compiler works; without a terminal nothing is written."""
+        while self.bar is not None and not self._begun.wait(_TICK_S):
+            self.bar.tick()
+
     def __exit__(self, kind: object, *_: object) -> None:
+        self._stop_ticking()
         if self.bar is not None:
             self.bar.name = self._told
             self.bar.close("done" if kind is None else "stopped")
 
+    def _stop_ticking(self) -> None:
+        self._begun.set()
+        if self._ticking.is_alive():
+            self._ticking.join()
+
     def __call__(self, line: dict[str, Any]) -> None:
         """Take a line of the log."""
+        self._stop_ticking()
         if self.as_json:
             print(json.dumps({key: value for key, value in line.items() if key != "losses"}), flush=True)
         if self.bar is None or "loss" not in line:
