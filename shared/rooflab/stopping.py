@@ -25,9 +25,10 @@ from typing import Any
 
 from .footprint import children
 
-__all__ = ["exit_code", "kill_tree", "reason", "stop_on_signals"]
+__all__ = ["at_a_good_moment", "exit_code", "kill_tree", "reason", "received", "stop_on_signals"]
 
 _received: list[int] = []
+_patient: list[bool] = []  # not empty inside `at_a_good_moment`
 
 
 @contextlib.contextmanager
@@ -67,12 +68,37 @@ def _lost(hook: Callable[[Any], None], told: Any) -> None:
 
 def _stop(number: int, frame: object) -> None:
     _received.append(number)
-    if len(_received) == 1:
+    if _patient and len(_received) == 1:
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nrooflab: stopping after this step, with a checkpoint; once more, and it stops at once.\n")
+        return
+    if len(_received) == 1 or _patient:
+        _patient.clear()
+        del _received[1:]  # what comes next is the second that counts
         raise KeyboardInterrupt
     if len(_received) > 2:
         os._exit(exit_code())
     with contextlib.suppress(OSError):
         os.write(2, b"\nrooflab: stopping already; once more, and it stops without cleaning up.\n")
+
+
+@contextlib.contextmanager
+def at_a_good_moment(patient: bool = True) -> Iterator[Callable[[], bool]]:
+    """Do not raise at the first signal, but tell by what is yielded that one came; the second raises at once.
+
+    Without `patient`, or where nobody asks for signals, they raise as they do elsewhere.
+    """
+    before = len(_received)
+    _patient.extend([True] * patient)
+    try:
+        yield lambda: len(_received) > before
+    finally:
+        _patient.clear()
+
+
+def received() -> int:
+    """How many signals came since `stop_on_signals` began."""
+    return len(_received)
 
 
 def reason() -> str:

@@ -19,14 +19,14 @@ LAYERS = {
     "measuring": {
         "ceilings", "clocks", "counters", "device", "extras", "files", "footprint", "load", "locks", "logbook",
         "measurable", "measurement", "memory", "mlp", "neighbour", "probe", "profile", "ranks", "records",
-        "samples", "shortage", "simulate", "state",
+        "samples", "shortage", "simulate", "state", "stopping",
     },
     "showing": {"display", "explorer", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute",
         "grading", "kernel_bench", "kernel_commands", "kernel_figure", "kernel_ladder",
-        "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed",
-        "stopping", "tour", "traffic", "wording",
+        "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed", "tour", "traffic",
+        "wording",
     },
 }  # fmt: skip
 # Each subject stands on the first two layers and on itself; nothing but teaching stands on a subject.
@@ -40,6 +40,7 @@ COMMANDS = {
     "speedrun.interrupted",
     "speedrun.ladder",
     "speedrun.picture",
+    "speedrun.teller",
     "speedrun.data.commands",
     "speedrun.compare",
     "speedrun.leaderboard",

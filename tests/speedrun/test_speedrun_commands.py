@@ -3,6 +3,7 @@
 import ast
 import json
 import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from rooflab.speedrun.interrupted import stopped_early
 from rooflab.speedrun.model import GPT
 from rooflab.speedrun.ranks import Ranks
 from rooflab.speedrun.rungs import RUNGS, select
+from rooflab.speedrun.settings import quiet
 
 from . import toys
 
@@ -130,6 +132,8 @@ def test_folders_of_its_own_are_numbered(capsys, monkeypatch, tmp_path):
     [
         (["--rung", "warp"], "expected a rung, one of baseline"),
         (["--set", "speed=3"], "expected a switch of a run"),
+        (["--set", "lenght=3"], "found 'lenght': did you mean length?"),
+        (["--set", "vocabulary=10"], "--set cut_vocabulary=N, which leaves N tokens of the text's own, in place of"),
         (["--set", "layers=many"], "expected --set layers= and a whole number; found 'many'"),
         (["--set", "graph=yes"], "expected --set graph= and True or False; found 'yes'"),
         (["--steps", "1000000"], "ask for fewer steps"),
@@ -176,26 +180,44 @@ def test_a_run_that_never_began_leaves_no_folder(capsys, tmp_path):
     assert not (tmp_path / "one").exists()
 
 
-@pytest.mark.parametrize(("every", "from_where", "then"), [
-    ("2", "that is from its last checkpoint", "Going on from the last checkpoint."),
-    ("0", "that is from the beginning", "it begins again."),
+@pytest.mark.parametrize(("signals", "from_where", "then"), [
+    (1, "that is from its last checkpoint", "Going on from the last checkpoint."),
+    (2, "that is from the beginning", "it begins again."),
 ])  # fmt: skip
-def test_a_run_that_is_stopped_says_how_it_goes_on(every, from_where, then, capsys, monkeypatch):
+def test_a_run_that_is_stopped_says_how_it_goes_on(signals, from_where, then, capsys, monkeypatch):
+    """The first Ctrl-C waits for the step and a checkpoint, the second for nothing."""
     told = commands.Teller.__call__
 
     def stopping(self, line):
         told(self, line)
         if line["step"] == 4:
-            signal.raise_signal(signal.SIGINT)
+            for _ in range(signals):
+                signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(commands.Teller, "__call__", stopping)
-        code, _, err = run("--only", "muon", "--steps", "8", *TOY, "--save-every", every, "--out", "one", capsys=capsys)
+        code, _, err = run("--only", "muon", "--steps", "8", *TOY, "--out", "one", capsys=capsys)
     assert code == 130
     assert f"Stopped by Ctrl-C. To go on: rooflab speedrun --resume one; {from_where}" in err
     code, out, _ = run("--resume", "one", capsys=capsys)
     assert code == 0
     assert then in out
+
+
+def test_a_run_that_is_stopped_in_its_last_step_has_ended(capsys, monkeypatch, tmp_path):
+    told = commands.Teller.__call__
+
+    def stopping(self, line):
+        told(self, line)
+        if line["step"] == 8 and "loss" in line:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commands.Teller, "__call__", stopping)
+        options = ("--rung", "baseline", "--steps", "8", "--seeds", "2", *TOY, "--out", "two")
+        assert run(*options, capsys=capsys)[0] == 130
+    assert RunFolder(tmp_path / "two" / "seed-0").ended()
+    assert not (tmp_path / "two" / "seed-1").exists()
 
 
 def test_ranks_go_on_as_many(tmp_path):
@@ -260,7 +282,7 @@ def test_a_run_is_warmed_up_in_a_process_of_its_own():
     assert warming._compile((config, "stdlib")) == ""
     assert "expected a corpus of stdlib" in warming._compile((config, "no such text"))
     assert warming.at_a_time(1e9, memory_bytes=8e9, cores=2) == 1
-    assert warming.at_a_time(40e9, memory_bytes=150e9, cores=64) == 1
+    assert warming.at_a_time(80e9, memory_bytes=150e9, cores=64) == 1
 
 
 def test_a_rung_that_fails_does_not_stop_the_ladder(capsys):
@@ -278,6 +300,20 @@ def test_the_bar_shows_loss_rate_and_time_left(capsys):
         moving = capsys.readouterr().err
     assert "loss 3.250 nats, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
     assert "left" not in capsys.readouterr().err  # the last line, of a run that has ended
+
+
+def test_the_bars_time_runs_while_the_compiler_works(monkeypatch):
+    ticks = []
+    monkeypatch.setattr("rooflab.progress.Progress.tick", lambda bar: ticks.append(bar.name))
+    monkeypatch.setattr("rooflab.speedrun.teller._TICK_S", 0.01)
+    place = commands.Here(find_device(), toys.corpus(), CEILINGS, Ranks())
+    with commands.Teller(toys.config(compile="model"), place, as_json=False) as teller:
+        time.sleep(0.2)
+        assert set(ticks) == {"compiling"}
+        teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0})
+        count = len(ticks)
+        time.sleep(0.1)
+        assert len(ticks) == count
 
 
 @pytest.mark.parametrize(
@@ -329,8 +365,12 @@ def test_each_rung_is_predicted_to_do_what_it_is_for():
                           ("fused-attention", "compile"), ("fused-loss", "fused-optimizer"), ("schedule", "window"),
                           ("window", "fp8"), ("squared-relu", "mlp-kernel")):  # fmt: skip
         assert told[after].step_s < told[before].step_s
-    for before, after in (("tf32", "bf16"), ("padded-vocabulary", "fused-attention"), ("compile", "fused-loss")):
+    for before, after in (("tf32", "bf16"), ("padded-vocabulary", "fused-attention"), ("squared-relu", "mlp-kernel")):
         assert told[after].memory_bytes < told[before].memory_bytes
+    assert told["value-skip"].memory_bytes > told["zero-init"].memory_bytes
+    assert told["value-skip"].step_s > told["zero-init"].step_s
+    large = [select(base.change(batch=64), up_to=name, device=ABLE).config for name in ("compile", "fused-loss")]
+    assert forecast.memory_bytes(large[1]) < forecast.memory_bytes(large[0])
     assert told["graph"].launches == 1
     assert all(each.step_s > 0 and each.regime in ("compute", "bandwidth", "overhead") for each in told.values())
 
@@ -340,6 +380,47 @@ def test_the_forecast_knows_the_models_parameters():
         config = toys.config(**changes)
         real = sum(param.numel() for param in GPT(config).parameters())
         assert forecast.shape_of(config).parameters == pytest.approx(real, rel=0.01)  # gains and biases of norms
+
+
+SAVED = {
+    "baseline": {}, "bf16": {"precision": "bf16"}, "fp8": {"precision": "fp8"}, "rotary": {"position": "rotary"},
+    "compiled": {"precision": "bf16", "position": "rotary", "norm": "rms", "qk_norm": True, "compile": "model"},
+    "normalized": {"precision": "bf16", "norm": "rms", "qk_norm": True, "value_skip": True, "token_shift": True},
+    "turned": {"precision": "bf16", "norm": "rms", "qk_norm": True, "position": "rotary",
+               "activation": "squared relu"},
+}  # fmt: skip
+
+
+def saved_bytes(config):
+    """What the backward pass keeps of a loss, parameters and their casts apart."""
+    model, found = GPT(config), {}
+    own = {each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())}
+    weights = {shape for each in model.parameters() for shape in (tuple(each.shape), tuple(each.shape)[::-1])}
+
+    def pack(value):
+        place = value.untyped_storage()
+        if place.data_ptr() not in own and tuple(value.shape) not in weights:
+            found[place.data_ptr()] = (value, place.nbytes())  # the value is held, so that its place is not used again
+        return value
+
+    tokens = torch.zeros(config.batch, config.length, dtype=torch.int64)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
+        (torch.compile(model, dynamic=False) if config.compile != "no" else model)(tokens, tokens)
+    return sum(size for _, size in found.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "attention"),
+    [*((name, "fused") for name in SAVED), *((name, "plain") for name in ("baseline", "bf16", "rotary", "turned"))],
+)
+def test_the_forecast_counts_what_the_backward_pass_keeps(name, attention):
+    config = toys.config(**SAVED[name] | {"width": 128, "length": 64, "batch": 4, "attention": attention,
+                                          "loss": "chunks", "padded_vocabulary": True})  # fmt: skip
+    with quiet():
+        two, four = (saved_bytes(config.change(layers=layers)) for layers in (2, 4))
+    torch._dynamo.reset()
+    counted = forecast.kept_bytes(config) * config.batch * config.length
+    assert counted == pytest.approx((four - two) / 2, rel=0.02)
 
 
 def test_advice_names_a_batch_that_fits():

@@ -207,6 +207,8 @@ class TestCompare:
         assert code == 0
         assert "When B came to 2 bits per byte is not known, so there is no test" in out
         assert "B takes 1 s more" not in out
+        (line,) = [line for line in out.splitlines() if line.startswith("time to 2 bits")]
+        assert re.split(r" *\| *", line)[1:] == ["9 s", "at most 10 s", ""]
 
     def test_a_mean_of_those_that_came_to_the_target_says_how_many(self, command, tmp_path):
         group(tmp_path / "a", FIVE)
@@ -444,11 +446,12 @@ class TestLivePlot:
         with live.watch_live(toys.config(target=2.5), toys.corpus()) as plot:
             (widget,) = shown
             assert "the first losses come after 5 steps" in widget.value
+            assert not re.findall(r">[\d.]+( m?s)?</text>", widget.value)  # numbers on the axes
             for line in self.LINES:
                 plot(line)
                 seen.append(widget.value)
         assert len(set(seen)) == 3
-        assert "target 2.5" in widget.value
+        assert "target (validation) 2.5" in widget.value
         assert "<polyline" in widget.value
         assert "<circle" in widget.value
         told = "3.0000 bits per byte after 5 steps; now 10 steps, 2 s of training, 2,000 tokens/s."

@@ -13,6 +13,7 @@ from rooflab.roofline import Ceilings
 from rooflab.speedrun import commands, ladder
 from rooflab.speedrun.config import ConfigError
 from rooflab.speedrun.finished import read_runs
+from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.ranks import Ranks
 from rooflab.speedrun.rungs import RUNGS, Selection
 from rooflab.speedrun.session import run_once
@@ -90,6 +91,12 @@ def test_it_leaves_a_folder_that_can_be_compared(tmp_path):
     assert run.outcome["steps"] == 2
     assert run.reached(9.0)[1] == 2
     assert json.loads((tmp_path / "config.json").read_text())["compile"] == "model"
+
+
+def test_another_process_is_kept_out_of_its_folder(tmp_path):
+    config = toys.config(layers=1, steps=4, compile="model")
+    with RunFolder(tmp_path).alone(), pytest.raises(ConfigError, match="Another process runs in"):
+        twin.run_twin(config, toys.corpus(), folder=tmp_path)
 
 
 def test_rungs_that_it_lacks_are_named():

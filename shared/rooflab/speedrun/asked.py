@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any
 
 from .config import Config, ConfigError
@@ -37,7 +38,10 @@ def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     return read
 
 
-_ELSEWHERE = {"rungs": "--rung, --up-to, --only or --without", "preset": "--preset"}
+_ELSEWHERE = {
+    "rungs": "--rung, --up-to, --only or --without", "preset": "--preset",
+    "vocabulary": "--set cut_vocabulary=N, which leaves N tokens of the text's own,",
+}  # fmt: skip
 _READERS: dict[str, Callable[[str], Any]] = {
     "int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__,
 }  # fmt: skip
@@ -47,7 +51,7 @@ def switches(texts: list[str]) -> dict[str, Any]:
     """SWITCH=VALUE as switches and values of their types.
 
     Raises:
-        ConfigError: a value is of another type.
+        ConfigError: there is no such switch, or a value is of another type.
     """
     kinds = {each.name: str(each.type) for each in fields(Config)}
     found: dict[str, Any] = {}
@@ -55,6 +59,10 @@ def switches(texts: list[str]) -> dict[str, Any]:
         name, _, value = text.partition("=")
         if name in _ELSEWHERE:
             raise ConfigError(f"expected {_ELSEWHERE[name]} in place of --set {name}=")
+        if name not in kinds:
+            near = get_close_matches(name, kinds, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"they are {', '.join(sorted(kinds))}"
+            raise ConfigError(f"expected a switch of a run; found {name!r}: {hint}")
         read = _READERS.get(kinds.get(name, ""), str)
         try:
             found[name] = read(value)

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..files import output_folder
 from ..plaintext import terminal_width
-from ..progress import Progress, clock_time
+from ..progress import clock_time
 from ..tables import render_text
 from ..units import format_si
 from .asked import names, positive, switches
 from .config import PRESETS, Config, ConfigError, preset
+from .teller import Teller
 
 if TYPE_CHECKING:
     from ..device import Device
@@ -70,7 +71,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add what a run and a ladder have in common."""
     parser.add_argument("--preset", choices=tuple(PRESETS), help="shape and budget (default: as the device asks)")
     parser.add_argument("--data", metavar="NAME", help="stdlib, code or fineweb (default: as the device asks)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="N",
+                        help="of initial values and the order of the text (default: 0)")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for what the run leaves")
     parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave the accelerator alone")
     parser.add_argument(
@@ -229,7 +231,7 @@ def _tell(options: argparse.Namespace, ranks: Ranks, sentence: str) -> None:
 
 def _finish(options: argparse.Namespace, folder: Path, result: Result, place: Here, config: Config) -> None:
     from .folder import RunFolder
-    from .leaderboard import title
+    from .naming import title
     from .picture import save
 
     if not place.ranks.first:
@@ -259,8 +261,8 @@ def _outcome(result: Result, place: Here, config: Config) -> list[list[str]]:
 
     rows = [
         ["validation loss", _loss(result, config)],
-        ["training", f"{clock_time(result.train_s)}, {result.steps:,} steps, {result.tokens:,} tokens"],
-        ["before the first step", clock_time(result.start_s)],
+        ["training", f"{_duration(result.train_s)}, {result.steps:,} steps, {result.tokens:,} tokens"],
+        ["before the first step", _duration(result.start_s)],
         ["a step", f"{format_si(result.step_s, 's')}, {format_si(result.tokens_per_s, 'tokens/s')}"],
     ]
     kinds = {"measured ceiling": place.ceilings}
@@ -275,32 +277,6 @@ def _outcome(result: Result, place: Here, config: Config) -> list[list[str]]:
     return rows + ([["peak memory", format_si(result.peak_bytes, "B")]] if result.peak_bytes else [])
 
 
-class Teller:
-    """Says where a run is: a bar with loss, rate and time left, or the lines of the log as JSON."""
-
-    def __init__(self, config: Config, place: Here, *, as_json: bool) -> None:
-        self.total = config.all_steps(place.ranks.world)
-        self.bar = None if as_json or not place.ranks.first else Progress("speedrun", self.total, unit="step")
-        self.as_json = as_json
-        self._told = "speedrun"
-
-    def __enter__(self) -> Teller:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.name = self._told
-            self.bar.close("done" if kind is None else "stopped")
-
-    def __call__(self, line: dict[str, Any]) -> None:
-        """Take a line of the log."""
-        if self.as_json:
-            print(json.dumps({key: value for key, value in line.items() if key != "losses"}), flush=True)
-        if self.bar is None or "loss" not in line:
-            return
-        left = clock_time((self.total - line["step"]) * line["step_s"])
-        loss, rate = f"loss {line['loss']:.3f} nats", format_si(line["tokens_per_s"], "tokens/s", digits=3)
-        rate += f", MFU {line['mfu']:.0%}" if "mfu" in line else ""
-        self._told = f"{loss}, {rate}"
-        self.bar.name = f"{loss}, {left} left, {rate}"  # a narrow terminal shows the beginning
-        self.bar.reach(line["step"])
+def _duration(seconds: float) -> str:
+    """Minutes and seconds; below ten seconds with the digits that say something."""
+    return clock_time(seconds) if seconds >= 10 else format_si(seconds, "s")

@@ -101,24 +101,33 @@ def _shown(value: Any) -> str:
 def _outcomes(a: Group, b: Group, target: float | None) -> str:
     rows = [["seeds", *(_seeds(group) for group in (a, b)), ""]]
 
-    def row(name: str, unit: str, values: Callable[[Group], Sequence[float]]) -> None:
+    def row(name: str, unit: str, values: Callable[[Group], Sequence[float]], *, bound: bool = False) -> None:
         found = [values(group) for group in (a, b)]
         means = [fmean(some) if some else 0.0 for some in found]
         few = [f" ({len(some)} of {len(group.runs)})" if 0 < len(some) < len(group.runs) else ""
                for some, group in zip(found, (a, b), strict=True)]  # fmt: skip
         # The mean of those that came there says nothing of those that did not.
-        ratio = f"{means[1] / means[0]:.3g}" if all(means) and not any(few) else ""
-        rows.append([name, *(mean_text(some, unit) + of for some, of in zip(found, few, strict=True)), ratio])
+        # Where the first evaluation is below the target already, nobody knows when the run came there.
+        most = ["at most " if bound and _late(group, target or 0.0) else "" for group in (a, b)]
+        ratio = f"{means[1] / means[0]:.3g}" if all(means) and not any(few) and not any(most) else ""
+        told = [at + mean_text(some, unit) + of for at, some, of in zip(most, found, few, strict=True)]
+        rows.append([name, *told, ratio])
 
     if target is not None:
         row("bits per byte at the end", "", partial(_numbers, "bits_per_byte"))
-        row(f"time to {target:.4g} bits per byte", "s", lambda group: group.times_s(target))
-        row("steps to it", "", lambda group: [found[1] for run in group.runs if (found := run.reached(target))])
+        row(f"time to {target:.4g} bits per byte", "s", lambda group: group.times_s(target), bound=True)
+        row("steps to it", "", lambda group: [found[1] for run in group.runs if (found := run.reached(target))],
+            bound=True)  # fmt: skip
     for key, name, unit in (("train_s", "training", "s"), ("step_s", "a step", "s"),
                             ("tokens_per_s", "tokens a second", ""), ("peak_bytes", "peak memory", "B")):  # fmt: skip
         if any(run.outcome[key] for group in (a, b) for run in group.runs):
             row(name, unit, partial(_numbers, key))
     return render_text(["", "A", "B", "B / A"], rows) + "\n\nMean ± standard deviation over seeds."
+
+
+def _late(group: Group, target: float) -> bool:
+    """Whether a run was below the target at its first evaluation."""
+    return any(run.curve.bits[0] < target for run in group.runs)
 
 
 def _numbers(key: str, group: Group) -> list[float]:
@@ -164,7 +173,7 @@ def _judged(a: Group, b: Group, target: float) -> str:
             least = math.ceil(1e4 * max(min(run.curve.bits) for one in (a, b) for run in one.runs)) / 1e4
             return (f"{lacking} of {len(group.runs)} runs of {name} never came to {target:.4g} bits per byte, so there "
                     f"is no test; all came to --target {least:g}.")  # fmt: skip
-    if late := [name for name, group in (("A", a), ("B", b)) if any(run.curve.bits[0] < target for run in group.runs)]:
+    if late := [name for name, group in (("A", a), ("B", b)) if _late(group, target)]:
         return (f"When {' and '.join(late)} came to {target:.4g} bits per byte is not known, so there is no test: the "
                 "first evaluation was below that already, and the time in the table is the most that it can be. Train "
                 "with --set eval_every=N, N being a few steps.")  # fmt: skip

@@ -104,7 +104,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 def curves_svg(
     lines: Sequence[Line], *, x: str, y: str, unit: str = "", target: float = 0.0, alt: str = "",
-    log: bool = False, size: tuple[int, int] = (680, 300),
+    log: bool = False, size: tuple[int, int] = (680, 300), goal: str = "target",
 ) -> str:  # fmt: skip
     """Draw curves with axes, a dashed line at the target and a legend below; lines of one name share its entry.
 
@@ -116,21 +116,23 @@ def curves_svg(
         target: 0: there is none.
         alt: what the picture says; default: the labels and the last value of each line.
         size: in pixels, legend included.
+        goal: what the target is called.
     """
     width, height = size
+    known = any(line.thinned()[0] for line in lines)  # before there is a value, numbers on the axes would be made up
     names = {line.name: line for line in lines if line.name}
     rows = _legend_rows(list(names), width)
     frame = _Frame(lines, target, (56, 22, width - 14, height - 46 - 20 * len(rows)), log)
     parts = []
-    for value in frame.x_ticks():
+    for value in frame.x_ticks() if known else []:
         at = frame.x(value)
         parts += [_rule(at, frame.top, at, frame.bottom), _text(at, frame.bottom + 17, format_si(value, unit, 4))]
-    for value in ticks(frame.y0, frame.y1, 5):
+    for value in ticks(frame.y0, frame.y1, 5) if known else []:
         at = frame.y(value)
         parts += [_rule(frame.left, at, frame.right, at), _text(frame.left - 8, at + 4, f"{value:g}", anchor="end")]
     if target:
         # The words stand where the curves have not come yet.
-        parts += [frame.target(target), _text(frame.left + 6, frame.y(target) - 5, f"target {target:.4g}", "start")]
+        parts += [frame.target(target), _text(frame.left + 6, frame.y(target) - 5, f"{goal} {target:.4g}", "start")]
     parts += [frame.path(line, 2.0) for line in lines]
     parts += [_text(frame.left - 46, 12, y, "start", bold=True)]
     parts += [_text((frame.left + frame.right) / 2, frame.bottom + 34, x, bold=True)]

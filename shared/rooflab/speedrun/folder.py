@@ -146,6 +146,20 @@ class RunFolder:
         kept = [line for line in self.lines() if line["step"] <= step]
         atomic_write(self.path / "log.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 
+    def go_on(self, step: int, told: dict[str, Any]) -> None:
+        """Add to `version.json` on what the rest of the run is trained: date, commit, device, libraries.
+
+        Args:
+            step: after which it goes on.
+            told: what `version` says now.
+
+        Raises:
+            ConfigError: there is no `version.json`.
+        """
+        before = self._told()
+        part = {"step": step} | {name: told[name] for name in ("date", "rooflab", "commit", "device", "versions")}
+        self._write("version.json", before | {"resumed": [*before.get("resumed", []), part]})
+
     def end(self, result: Result, more: dict[str, Any]) -> None:
         """Write the outcome."""
         self._write("summary.json", asdict(result) | more)

@@ -22,9 +22,10 @@ from ..roofline import Ceilings, sequence_regime, sequence_time_s
 from ..units import bytes_of, format_si
 from .config import Config
 
-__all__ = ["Forecast", "advice", "flops_per_token", "forecast", "hardware_flops_per_token", "memory_bytes", "shape_of",
-           "step_parts", "utilization"]  # fmt: skip
+__all__ = ["Forecast", "advice", "flops_per_token", "forecast", "hardware_flops_per_token", "kept_bytes",
+           "memory_bytes", "shape_of", "state_and_gradient_bytes", "step_parts", "utilization"]  # fmt: skip
 
+_CHUNK = 8192  # tokens whose logits `model.chunked_loss` holds at a time
 _PRODUCTS = ("qkv", "projection", "mlp up", "mlp down", "head")
 
 
@@ -120,6 +121,11 @@ def step_parts(config: Config, world: int = 1) -> dict[str, Work]:
         moved = elementwise(n * config.width, dtype=kept, flops_per_element=3, arithmetic="fp32")
         back = elementwise(n * config.width, reads=2, dtype=kept, flops_per_element=5, arithmetic="fp32")
         parts |= {"shift": moved * config.layers, "shift backward": back * config.layers}
+    if config.value_skip:  # own values and the first block's, mixed; backward both and the gradient of the mixture
+        kept = "fp32" if s == 4 else "bf16"
+        mixed = elementwise(n * config.width, reads=2, dtype=kept, flops_per_element=3, arithmetic="fp32")
+        back = elementwise(n * config.width, reads=3, writes=2, dtype=kept, flops_per_element=6, arithmetic="fp32")
+        parts |= {"skip": mixed * config.layers, "skip backward": back * config.layers}
     parts["loss"] = _loss(config, n * config.rows, s)
     if config.mlp == "kernel":
         parts |= _by_kernel(parts, n, config, s)
@@ -190,29 +196,77 @@ def _update(config: Config, shape: Transformer, world: int) -> dict[str, Work]:
 
 
 def memory_bytes(config: Config) -> float:
-    """Parameters, gradients and moments in fp32, and what the backward pass needs.
+    """The most that a step holds at once, on a GPU: what stays, what blocks keep, and the larger of two ends of it.
 
-    A block keeps of each token, eager: what its norms and products read, queries, keys and values, both sides of the
-    activation, 16 d (Korthikanti et al. 2022 count 17, with dropout), and the probabilities H T where attention writes
-    them. A compiler keeps 10 d and computes the rest again. Rooflab's MLP keeps one side of the activation, 4 d less.
+    Parameters, gradients and moments in fp32 stay; so does a copy of the parameters while a run warms up, when the peak
+    is reached first. Weights that were cast to 16 bits are kept for the backward pass. On top of what all blocks keep
+    (`kept_bytes`) comes either the loss or the first block that goes backward: the gradients of both sides of its
+    activation and of the residual, 9 d, and the head's gradient twice.
     """
-    shape, n = shape_of(config), config.sequences * config.length
-    s = 4 if config.precision in ("fp32", "tf32") else 2
+    shape, n, d = shape_of(config), config.sequences * config.length, config.width
+    s = _size(config)
+    fixed = state_and_gradient_bytes(config) + 4 * shape.parameters
+    if s == 2:  # a product in fp8 casts its weight again, but for the projection's
+        fixed += 2 * config.layers * (d * d if config.precision == "fp8" else shape.block_weights)
+    outer = 3 * s + (6 if _widened(config) else 0)  # beside the blocks: embedding, last norm, what the head reads
+    back = 9 * n * d * s + 8 * config.rows * d
+    return fixed + n * (config.layers * kept_bytes(config) + outer * d) + max(_loss_bytes(config, n, s), back)
+
+
+def state_and_gradient_bytes(config: Config) -> float:
+    """Parameters, gradients and moments, in fp32: what a run needs before its first sequence."""
+    shape = shape_of(config)
     blocks = config.layers * shape.block_weights if config.optimizer == "muon" else 0
-    fixed = 8 * shape.parameters + state_bytes(shape.parameters - blocks) + 4 * blocks
-    fixed += 2 * shape.multiplied_weights if s == 2 else 0
-    token = (10 if config.compile != "no" else 16 - 4 * (config.mlp == "kernel")) * config.width
-    token += config.width if config.token_shift and config.compile == "no" else 0
-    token += config.head_count * config.length if config.attention == "plain" else 0
-    return fixed + n * config.layers * token * s + _loss_bytes(config, n, s)
+    return 8 * shape.parameters + state_bytes(shape.parameters - blocks) + 4 * blocks
+
+
+def kept_bytes(config: Config) -> float:
+    """Bytes of a token that a block keeps for the backward pass, as torch's saved tensors count them on a processor.
+
+    The base is 16 d numbers: what norms and products read, queries, keys and values, both sides of the activation
+    (Korthikanti et al. 2022 count 17, with dropout). A compiler keeps as many: it joins operations, and what products
+    read has to be there. Queries and keys that were rotated or normalized are kept beside the product they are made of;
+    behind a rotation attention's result is copied, too. (Where scores are written, products read copies in any case.)
+    Values and tokens that are mixed are kept before and after. Rooflab's MLP keeps one side of the activation. Eager
+    norms without a gain keep their input in fp32.
+    """
+    s, numbers = _size(config), 16
+    if config.attention != "plain":
+        numbers += 3 if config.position == "rotary" else 2 * config.qk_norm
+    numbers += config.value_skip + config.token_shift - 4 * (config.mlp == "kernel")
+    found = float(numbers * s * config.width)
+    if _widened(config):
+        wide = 2 * 2  # both norms' inputs: four bytes in place of two
+        wide += 2 * 4 * (config.qk_norm and config.rotation != "kernel")
+        wide += config.value_skip  # what the mirrored half adds was kept as the next norm's input otherwise
+        found += wide * config.width
+    return found + s * config.head_count * config.length * (config.attention == "plain")
+
+
+def _size(config: Config) -> int:
+    return 4 if config.precision in ("fp32", "tf32") else 2
+
+
+def _widened(config: Config) -> bool:
+    """Whether norms keep copies of their inputs in fp32."""
+    return config.norm == "rms" and config.compile == "no" and _size(config) == 2
 
 
 def _loss_bytes(config: Config, n: int, s: int) -> float:
-    if config.loss in ("chunks", "kernel"):
-        return (
-            min(n, 8192) * config.rows * (2 * s if config.compile != "no" else 12 + s) + 4 * config.rows * config.width
-        )
-    return n * config.rows * (2 * s if config.compile != "no" else 12 + (s if s == 2 else 0))
+    """What is alive at once in the last layer and the loss.
+
+    All logits, eager: log-softmax and two gradients in fp32, 12 bytes a logit; compiled they are kept once, and their
+    gradient takes their place. In chunks, eager: 20 bytes a logit of a chunk (itself, in fp32, three numbers on the way
+    to the gradient, the gradient of the chunk before); by a kernel a chunk and two gradients, compiled one. The
+    weight's gradient is a sum in fp32; a compiler adds the chunks' products at the end, and holds them until then.
+    """
+    head, compiled = config.rows * config.width, config.compile != "no"
+    if config.loss == "plain":
+        return n * config.rows * (s if compiled else 12) + head * (2 * s if s == 2 or compiled else 4)
+    logits = min(n, _CHUNK) * config.rows
+    if compiled:
+        return logits * 2 * s + head * s * (1 + math.ceil(n / _CHUNK))
+    return logits * (20 if config.loss == "chunks" else 3 * s) + head * (4 + s)
 
 
 def advice(config: Config, free_bytes: float) -> str:

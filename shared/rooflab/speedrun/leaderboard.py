@@ -26,6 +26,7 @@ from .compare import mean_text
 from .config import PRESETS, Config
 from .curvesvg import LOOKS, Line, curves_svg, small_svg
 from .finished import Group, RunsError, grouped, read_runs
+from .naming import title
 from .rungs import RUNGS
 from .significance import LEVEL, compared, interval, least_p
 
@@ -130,22 +131,6 @@ def tables(groups: Sequence[Group], target: float = 0.0) -> dict[tuple[Any, floa
 
 
 # --- what an entry is called
-
-
-def title(rungs: Sequence[str], deviations: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """A name for these rungs, and what else was set: "up to muon, without graph"."""
-    names = [rung.name for rung in RUNGS if rung.change]
-    changes = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
-               for name, value in deviations.items()]  # fmt: skip
-    if not rungs:
-        return "baseline", changes
-    known = [name for name in names if name in rungs]
-    if len(known) == len(rungs):
-        before = names[: names.index(known[-1]) + 1]
-        left_out = [name for name in before if name not in rungs]
-        if len(left_out) < len(rungs) and len(left_out) <= 4 and len(rungs) > 1:
-            return f"up to {known[-1]}" + (f", without {', '.join(left_out)}" if left_out else ""), changes
-    return ", ".join(rungs), changes
 
 
 def _deviations(group: Group) -> dict[str, Any]:

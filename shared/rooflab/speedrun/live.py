@@ -88,7 +88,7 @@ class LivePlot:
                  marks=True),
         ]  # fmt: skip
         svg = curves_svg(curves, x="training time", unit="s", y="loss, bits per byte", target=self.config.target,
-                         alt=self.told())  # fmt: skip
+                         alt=self.told(), goal="target (validation)")  # fmt: skip
         return f'<div>{svg}<p style="margin:0 0 0 56px" role="status">{escape(self.told())}</p></div>'
 
     def told(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from ..device import Device, find_device
 from ..roofline import Ceilings
 from ..shortage import OutOfMemory, is_shortage
+from ..stopping import received
 from . import checkpoint, forecast
 from .config import Config
 from .data import Corpus
@@ -61,26 +62,32 @@ def run_once(
         if say and ranks.first:
             say(line)
 
+    before = received()
     with run.alone() if run else nullcontext():
         # A run that ended before its first checkpoint begins again.
         kept = resume and folder is not None and (folder / checkpoint.NAME).is_file()
+        sized = config.of_text(data.vocabulary)
+        if 0 < device.memory_bytes < forecast.state_and_gradient_bytes(sized):
+            raise OutOfMemory(f"The memory is not enough. {forecast.advice(sized, device.memory_bytes)}")
         try:
             trainer = Trainer(config, data, device=device, ranks=ranks, folder=folder, save_every=save_every,
                               resume=kept, say=tell)  # fmt: skip
             if run and resume:
                 run.rewind(trainer.first_step)
+                run.go_on(trainer.first_step, version(device, data, ranks.world))
             elif run:
                 run.begin(trainer.config, version(device, data, ranks.world))
             result = trainer.run()
         except Exception as error:
             if not is_shortage(error):
                 raise
-            sized = config.of_text(data.vocabulary)
             raise OutOfMemory(f"The memory is not enough. {forecast.advice(sized, device.memory_bytes)}") from error
         if run:
             run.end(result, {"mfu_hfu": used(trainer.config, result.tokens_per_s, ceilings, ranks.world)}
                     if ceilings else {})  # fmt: skip
             checkpoint.remove(run.path)
+    if received() > before:  # a signal in the last step, which was waited for
+        raise KeyboardInterrupt
     return result
 
 

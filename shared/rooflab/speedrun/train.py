@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..device import Device, find_device
+from ..stopping import at_a_good_moment
 from . import checkpoint
 from .batches import Batches, on_device, validation
 from .config import Config, ConfigError
@@ -168,14 +169,16 @@ class Trainer:
                 self.warm_up()
             if self._kept:
                 self._restore(self._kept)
-            self._loop()
+            # Several ranks would not stop after the same step.
+            with at_a_good_moment(self.folder is not None and self.ranks.world == 1) as stopping:
+                self._loop(stopping)
             if self.watch.measured_at != self.step:
                 self._measure()
         step_s, per_step = self.clock.step_s, self.config.tokens_per_step(self.ranks.world)
         return Result(self.step, self.step * per_step, self.bits, self.clock.train_s, self.start_s, step_s,
                       per_step / step_s, _peak_bytes(self.where), self.reached)  # fmt: skip
 
-    def _loop(self) -> None:
+    def _loop(self, stopping: Callable[[], bool]) -> None:
         config, every = self.config, self.config.eval_every
         run = self.replay if config.graph else self.compute
         saved = time.monotonic()
@@ -197,10 +200,14 @@ class Trainer:
                     if self.reached:
                         return
                 stale = self.step % config.log_every == 0 and time.monotonic() - saved > 60
-                if self.folder and not last and (self.step % self.save_every == 0 if self.save_every else stale):
+                stop = stopping()
+                keep = stop or (self.step % self.save_every == 0 if self.save_every else stale)
+                if self.folder and not last and keep:
                     self.clock.look(self.step)
                     self._save()
                     saved = time.monotonic()
+                    if stop:
+                        raise KeyboardInterrupt
                     self.clock.start(self.step)
         finally:
             source.close()  # type: ignore[attr-defined]
@@ -226,7 +233,8 @@ class Trainer:
         import torch
 
         inputs, targets = (part[self.ranks.rank :: self.ranks.world] for part in self.held_out)
-        size = next((n for n in range(min(self.config.sequences, len(inputs)), 0, -1) if len(inputs) % n == 0), 1)
+        most = min(max(self.config.sequences, 1024 // self.config.length), len(inputs))  # short ones: more at a time
+        size = next((n for n in range(most, 0, -1) if len(inputs) % n == 0), 1)
         sums = torch.zeros(2, dtype=torch.float64)
         mask = self.masks[self.config.window_at(self.step / self.steps)]
         with torch.no_grad():
@@ -242,11 +250,12 @@ class Trainer:
     def _save(self) -> None:
         import torch
 
+        watch = self.watch.to_dict()
         if self.ranks.first and self.folder:
             checkpoint.save(self.folder, {
                 "config": self.config.to_dict(), "digest": self.data.digest, "world": self.ranks.world,
                 "step": self.step, "train_s": self.clock.train_s, "intervals": self.clock.intervals,
-                "watch": self.watch.to_dict(), "params": self.buffers.params, "states": self.updates.states(),
+                "watch": watch, "params": self.buffers.params, "states": self.updates.states(),
                 "random": torch.get_rng_state(),
             })  # fmt: skip
         self.ranks.wait()

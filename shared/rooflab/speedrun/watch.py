@@ -68,15 +68,23 @@ class Watch:
         return self.losses[begin:], self.norms[begin:]
 
     def to_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
-        return {"losses": self.losses, "norms": self.norms, "measured_at": self.measured_at}
+        """What a checkpoint keeps; every rank has to ask, since what was not yet read is a mean over them."""
+        import torch
+
+        pending = self._trainer.ranks.average(torch.stack(self._pending)).tolist() if self._pending else []
+        return {"losses": self.losses, "norms": self.norms, "pending": pending, "measured_at": self.measured_at}
 
     def restore(self, kept: dict[str, Any]) -> None:
         """Go on from what `to_dict` kept."""
+        import torch
+
         self.losses, self.norms, self.measured_at = kept["losses"], kept["norms"], kept["measured_at"]
+        self._pending = [torch.tensor(pair, device=self._trainer.where) for pair in kept.get("pending", [])]
 
     def _where(self, step: int) -> str:
-        return f"Step {step + 1}, rungs {', '.join(self._trainer.config.rungs) or 'baseline'}"
+        from .naming import title
+
+        return f"Step {step + 1}, rungs {title(self._trainer.config.rungs, {})[0]}"
 
     def _cause(self, step: int) -> str:
         """The likely cause: broken parameters, growing gradients, the format, in this order."""
@@ -92,6 +100,12 @@ class Watch:
         before = [norm for norm in self.norms[:step] if math.isfinite(norm)]
         usual, last = (median(before), fmean(before[-3:])) if before else (0.0, 0.0)
         where = f"The first values that are not finite come out of {first}. " if first else ""
+        if before and before[-1] == 0 and max(before) > 0:
+            return (
+                f"{where}The gradients have vanished: their norm was {max(before):.3g} at most and is 0 now, as where "
+                f"logits saturate. Likely cause: steps that were too large (lr {config.lr * config.lr_factor:.3g} at "
+                "its peak); try half of it, or a longer warmup."
+            )
         if last > 5 * usual > 0 or grown(self.losses) or share > 0.9:
             rates = f"lr {config.lr * config.lr_factor * share:.3g}" + (
                 f", matrix_lr {config.matrix_lr * share:.3g}" if config.optimizer == "muon" else ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,13 @@ def run_twin(
     _possible(config, device, ranks or Ranks(), resume)
     config = config.of_text(data.vocabulary)
     run = RunFolder(folder) if folder is not None else None
+    with run.alone() if run else nullcontext():
+        return _run(config, data, device, run, say, ceilings)
+
+
+def _run(
+    config: Config, data: Corpus, device: Device, run: RunFolder | None, say: Say | None, ceilings: Ceilings | None
+) -> Result:
     if run:
         run.begin(config, version(device, data, 1) | {"framework": "jax"})
 
