@@ -59,13 +59,12 @@ class Flipped:
         self.ref = ref
 
 
+PAUSE_S = 0.004  # before a block is read
+
+
 def pause():
-    time.sleep(0.004)
+    time.sleep(PAUSE_S)
     return np.int32(0)
-
-
-def read(block):
-    return block.ref[...].T if isinstance(block, Flipped) else block[...]
 
 
 def read_late(block):
@@ -81,9 +80,8 @@ def read_late(block):
 class Products:
     """Mosaic, with these products instead of its own."""
 
-    def __init__(self, real, late):
+    def __init__(self, real):
         self.real = real
-        self.read = read_late if late else read
         self.started = []
 
     def __getattr__(self, name):
@@ -96,7 +94,7 @@ class Products:
     def wgmma_wait(self, n):
         while len(self.started) > n:
             total, a, b = self.started.pop(0)
-            product = jnp.dot(self.read(a), self.read(b), preferred_element_type=jnp.float32)
+            product = jnp.dot(read_late(a), read_late(b), preferred_element_type=jnp.float32)
             total.running -= 1
             total.value += product
 
@@ -133,9 +131,9 @@ def interpreter(**more):
     return {"interpret": params.InterpretGPUParams(**more)}
 
 
-def use(monkeypatch, module, *, late=True):
-    """Have a module's kernels use these products, which may read their operands late."""
-    products = Products(module.mosaic(), late)
+def use(monkeypatch, module):
+    """Have a module's kernels use these products, which read their operands late."""
+    products = Products(module.mosaic())
     monkeypatch.setattr(module, "mosaic", lambda: products)
     monkeypatch.setattr(module, "flipped", Flipped)
     for name in ("accumulate", "resume", "walk"):

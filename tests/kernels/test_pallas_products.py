@@ -110,10 +110,21 @@ def test_the_kernel_for_hopper_interpreted(turned, monkeypatch):
     # Before 0.11 the interpreter waits for ever for the thread in which it failed to transpose a block.
     own = jax.__version_info__ >= (0, 11) or not any(turned)
     if not own:
-        mosaic_products.use(monkeypatch, pallas_matmul_hopper, late=False)
+        mosaic_products.use(monkeypatch, pallas_matmul_hopper)
     monkeypatch.setattr(pallas_matmul_hopper, "processors", lambda: 2)
     m, n, k = 256, 512, 320
     a, b = random(m, k, dtype="bfloat16"), random(k, n, dtype="bfloat16", seed=1)
     stored = a.T if turned[0] else a, b.T if turned[1] else b
     c = pallas_matmul_hopper.matmul_on_hopper(*stored, turned, **mosaic_products.interpreter(detect_races=own))
     near(c, np.asarray(a, np.float64) @ np.asarray(b, np.float64), length=k)
+
+
+@pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
+def test_a_tiles_last_product_is_done_before_the_next_tiles_blocks_come(monkeypatch):
+    mosaic_products.use(monkeypatch, pallas_matmul_hopper)  # whose products read their blocks as late as they may
+    monkeypatch.setattr(pallas_matmul_hopper, "processors", lambda: 1)
+    monkeypatch.setattr(mosaic_products, "PAUSE_S", 0.03)
+    # Of five blocks the last one lies where the next tile's first one will.
+    a, b = random(512, 320, dtype="bfloat16"), random(320, 512, dtype="bfloat16", seed=1)
+    c = pallas_matmul_hopper.matmul_on_hopper(a, b, (False, False), **mosaic_products.interpreter())
+    near(c, np.asarray(a, np.float64) @ np.asarray(b, np.float64), length=320)

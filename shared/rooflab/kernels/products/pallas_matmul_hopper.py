@@ -4,7 +4,8 @@ The matrix units of a Hopper multiply 64 x 128 x 16 in 16 bits at a time, with o
 hardly issue loads and products fast enough. So warps are specialized. One program stays on each multiprocessor and
 takes tiles of C in turn. Its third group of warps does nothing but have the copy engine bring blocks of A and B into a
 ring in shared memory; the two others each multiply a half of the tile, 128 x 128, and keep one product under way while
-they issue the next. While they store their tile, the blocks for the next one are already on their way.
+they issue the next. While they store their tile, the blocks for the next one are already on their way. The ring takes a
+block back one step after its product was issued; the last one has no step behind it, so a barrier says that it is done.
 
 >>> import jax.numpy as jnp
 >>> fits(4096, 4096, 1000, jnp.bfloat16)                           # 1,000 is no multiple of 64
@@ -28,6 +29,7 @@ from .pallas_matmul import tile_of
 __all__ = ["fits", "matmul_on_hopper"]
 
 _TALL, _WIDE, _DEEP = 128, 128, 64  # of each of two groups of warps: together 128 x 256
+_LOADS = 2  # the group that loads; those before it multiply
 _RING = 4  # blocks of A and B in flight, 48 KiB each
 _OUT = 64  # rows and columns of C that are stored at a time
 
@@ -74,10 +76,11 @@ def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -
     def pipeline(body: Any, around: Any) -> Any:
         return mosaic().emit_pipeline_warp_specialized(
             body, grid=(k // _DEEP,), in_specs=[_block(_TALL, turned[0]), _block(2 * _WIDE, not turned[1])],
-            max_concurrent_steps=_RING, memory_registers=40, wg_axis="group", num_compute_wgs=2, compute_context=around,
+            max_concurrent_steps=_RING, memory_registers=40, wg_axis="group", num_compute_wgs=_LOADS,
+            compute_context=around,
         )  # fmt: skip
 
-    def tiles(ring: Any, out: Any) -> None:
+    def tiles(ring: Any, out: Any, done: Any) -> None:
         def tile(i: Any, _: Any) -> None:
             row, col = tile_of(program + i * programs, tall, wide)
             rows, cols = pl.ds(row * _TALL, _TALL), pl.ds(col * 2 * _WIDE, 2 * _WIDE)
@@ -85,18 +88,21 @@ def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -
             def around(walk: Any) -> None:
                 def own(total: Any) -> None:
                     walk(total)
-                    _store(total[...].astype(c.dtype), out.at[group], c.at[rows, cols].at[:, half])
+                    own_half = total[...].astype(c.dtype)  # waits for the last product
+                    mosaic().barrier_arrive(done)
+                    _store(own_half, out.at[group], c.at[rows, cols].at[:, half])
 
                 accumulate(own, (_TALL, _WIDE))
 
             strips = a.at[:, rows] if turned[0] else a.at[rows, :], b.at[cols, :] if turned[1] else b.at[:, cols]
             pipeline(multiply, around)(*strips, allocations=ring)
+            pl.when(group == _LOADS)(lambda: mosaic().barrier_wait(done))
 
         jax.lax.fori_loop(0, pl.cdiv(tall * wide - program, programs), tile, None)
 
     ring = pipeline(lambda *_: None, lambda *_: None).get_allocations(a, b)
     out = scratch((2, 2, _OUT, _OUT), c.dtype)
-    pl.run_scoped(tiles, ring, out, collective_axes="group")
+    pl.run_scoped(tiles, ring, out, mosaic().Barrier(num_arrivals=_LOADS), collective_axes="group")
     mosaic().wait_smem_to_gmem(0, wait_read_only=True)
 
 
