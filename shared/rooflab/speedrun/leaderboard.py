@@ -40,11 +40,12 @@ nav { position: static; min-height: 0; border-right: 0; border-bottom: 1px solid
       display: flex; gap: 1.6rem; align-items: baseline; padding: .8rem clamp(1rem, 4vw, 3.5rem); }
 nav .brand { margin: 0; } nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; }
 section .scroll > table td, section .scroll > table th { vertical-align: middle; padding-top: .6rem; }
-.board td { text-align: left; white-space: nowrap; } .board thead th { text-align: left; white-space: nowrap; }
+.board td { text-align: left; white-space: nowrap; } .board thead th { text-align: left; vertical-align: bottom; }
 .board tr > :nth-child(3), .board tr > :nth-child(6) { text-align: right !important; }
 .board table { font-size: .89rem; } .board td, .board th { padding-right: 1.1rem !important; }
 .board th:first-child { padding-right: .9rem; color: var(--quiet); font-weight: 600; }
-.board td:nth-child(2) { white-space: normal !important; min-width: 13rem; max-width: 26rem; }
+.board td:nth-child(2) { white-space: normal !important; min-width: 11rem; max-width: 26rem; }
+.board td:nth-child(7) { white-space: normal !important; min-width: 7.5rem; }
 .board .quiet, .board details { color: var(--quiet); font-size: .85rem; font-weight: 400; }
 .board summary { cursor: pointer; } .board strong { font-weight: 650; }
 .card { overflow-x: auto; } .card > svg { min-width: 46rem; }
