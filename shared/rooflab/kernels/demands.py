@@ -114,14 +114,13 @@ def together(kernel: str, *, metal: bool = False, **tensors: Any) -> None:
     Raises:
         ValueError: they do not, or one is sparse.
     """
-    places = {name: str(tensor.device) for name, tensor in tensors.items()}
-    if len(set(places.values())) > 1:
-        told = ", ".join(f"{name} on {place}" for name, place in places.items())
+    if len({tensor.device for tensor in tensors.values()}) > 1:  # this is called at every launch: no texts yet
+        told = ", ".join(f"{name} on {tensor.device}" for name, tensor in tensors.items())
         refuse(kernel, f"its tensors lie on several devices ({told}): move them to one.")
     for name, tensor in tensors.items():
         if str(tensor.layout) != "torch.strided":
             refuse(kernel, f"expected dense tensors; {name} is {tensor.layout}: convert it with to_dense().")
-    (kind,) = {tensor.device.type for tensor in tensors.values()}
+    kind = next(iter(tensors.values())).device.type
     if kind not in ("cuda", "cpu", *(["mps"] if metal else [])):
         refuse(kernel, f"a Triton kernel runs on CUDA and ROCm, and interpreted on a CPU; its tensors lie on {kind}.")
 
