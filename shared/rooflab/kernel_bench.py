@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .kernel_figure import draw_pictures
-from .plaintext import terminal_width
+from .plaintext import filled, terminal_width
 from .progress import Progress
 from .tables import render_text
 from .units import format_si
@@ -64,7 +64,7 @@ def bench(options: argparse.Namespace) -> int:
     if options.recorded:
         found, where, versions = _recorded(options.recorded, options.kernel, options.size)
         _show(found, options.output, where)
-        print(f"Recorded on {where} ({versions}): kernels that were changed since are as they were then.")
+        print(filled(f"Recorded on {where} ({versions}): kernels that were changed since are as they were then."))
         return 0
     ready()
     _need_gpu()
@@ -212,7 +212,7 @@ def _order(name: str) -> tuple[str, list[int], str]:
 def _show(found: Found, output: Path, where: str) -> None:
     head = ["kernel", "size", "time", "rooflab", "best rival", "target"]
     print(render_text(head, [row(name, one) for name, one in found.items()], width=terminal_width()))
-    print(f"\n{_LEGEND}")
+    print(f"\n{filled(_LEGEND)}")
     output.mkdir(parents=True, exist_ok=True)
     for name, picture in draw_pictures(found, where).items():
         (output / f"kernels-{name}.png").write_bytes(picture)

@@ -90,7 +90,10 @@ def show_ladder(options: argparse.Namespace) -> int:
     told += f"\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}"
     lines = ["", f"{told}{f', and recorded on an {where[0]}.' if where else '.'}"]
     if not on_gpu and len(set(expected)) < len(expected):
-        lines.append("Steps with the same prediction differ in what these counts do not see; on a GPU they are timed.")
+        lines.append(
+            "Steps with the same prediction ask memory for the same bytes; what else they differ in is not predicted. "
+            "On a GPU they are timed."
+        )
     command = f"rooflab ladder {options.kernel}"
     lines.append(f"The code of a step: {command} --step 1. Of a change: {command} --diff 1 2")
     print(filled("\n".join(lines)))

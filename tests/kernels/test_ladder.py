@@ -101,7 +101,7 @@ def test_the_command_shows_the_ladder(capsys):
     assert [line.split("|")[1].strip() for line in products[1:7]] == ["64.5", "64.5", "1", "1", "1", "1"]
     assert products[4].split("|")[3].strip() == "202 µs"
     assert lines[1].split("|")[2].strip() == "16", "of 32 bytes, 2 are used"
-    assert "Steps with the same prediction differ in what these counts do not see" in "\n".join(lines)
+    assert "Steps with the same prediction ask memory for the same bytes" in "\n".join(lines)
     assert main(["ladder", "softmax", "--diff", "5", "6"]) == 0
     assert "num_stages=STAGES" in capsys.readouterr().out
     assert main(["ladder", "softmax", "--diff", "1", "9"]) == 1

@@ -121,6 +121,23 @@ def test_constants_that_are_none_are_named():
     near(kernels.rms_norm(x, w, torch.tensor(1e-6)), kernels.rms_norm(x, w).double(), length=16)  # a number as well
 
 
+@pytest.mark.parametrize("eps", [-1.0, float("nan"), float("inf")])
+def test_an_eps_that_is_no_small_number_is_refused(eps):
+    x, w = random(4, 16), random(16)
+    calls = [lambda: kernels.rms_norm(x, w, eps), lambda: kernels.layer_norm(x, w, None, eps),
+             lambda: kernels.add_rms_norm(x, x, w, eps), lambda: kernels.add_layer_norm(x, x, w, None, eps)]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ValueError, match="expected eps to be a number of 0 or more"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["matmul", "swiglu", "rms_norm"])
+def test_an_array_of_jax_beside_a_tensor_is_refused(name):
+    jnp = pytest.importorskip("jax.numpy")
+    with pytest.raises(TypeError, match=f"{name} got arrays of two frameworks \\(.* is of jax\\): convert them to one"):
+        getattr(kernels, name)(random(4, 4), jnp.ones((4, 4)) if name != "rms_norm" else jnp.ones(4))
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
 def test_nested_tensors_are_refused(layout):

@@ -57,7 +57,23 @@ def test_nothing_is_cut_where_nothing_is_asked_for(code, most):
     assert cut(code, most) is code
 
 
+def test_a_live_plot_turns_losses_into_bits_of_the_vocabulary_that_is_trained(code):
+    from rooflab.speedrun.live import LivePlot
+
+    plot = LivePlot(toys.config(cut_vocabulary=300), code)
+    assert plot.data.bits_per_byte(1.0) == cut(code, 300).bits_per_byte(1.0) != code.bits_per_byte(1.0)
+
+
+def test_a_run_pays_for_the_cut_once_and_another_one_pushes_it_out(code):
+    first = cut(code, 300)
+    assert cut(code, 300) is first
+    cut(code, 301)
+    assert cut(code, 300) is not first
+
+
 def test_what_cannot_be_cut_is_refused(code):
+    with pytest.raises(TypeError, match=r"a whole number; found 300\.5"):
+        cut(code, 300.5)
     with pytest.raises(ValueError, match="257 or more, bytes and the end of a text; found 256"):
         cut(code, 256)
     with pytest.raises(ValueError, match="corpus code: its tokens are bytes already"):

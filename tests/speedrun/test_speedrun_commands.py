@@ -168,6 +168,14 @@ def test_a_folder_with_a_run_is_not_written_over(capsys):
     assert "has ended" in err
 
 
+def test_the_figure_has_the_loss_of_every_step():
+    from rooflab.speedrun.picture import every_loss
+
+    lines = [{"time_s": 1.0, "losses": [5.0, 4.0]}, {"time_s": 1.0, "valid_loss": 3.0},
+             {"time_s": 2.0, "losses": [None, 3.0]}]  # fmt: skip
+    assert every_loss(lines) == ([0.5, 1.0, 2.0], [5.0, 4.0, 3.0])
+
+
 def test_a_run_says_what_it_trains(capsys):
     _, out, _ = run("--only", "rotary,muon", "--steps", "2", *TOY, "--out", "one", capsys=capsys)
     assert out.startswith("Training tiny on toy with the rungs rotary, muon: 2 steps of ")

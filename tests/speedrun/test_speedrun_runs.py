@@ -234,6 +234,7 @@ def test_a_damaged_checkpoint_and_none_are_told(tmp_path):
     [
         (lambda kept: [kept], "lacks config"),
         (lambda kept: {name: kept[name] for name in kept if name != "params"}, "lacks params"),
+        (lambda kept: kept | {"watch": {}}, "lacks losses, measured_at, norms, pending"),
         (lambda kept: kept | {"step": 10**9}, "step 1000000000 of 30"),
         (lambda kept: kept | {"step": "7"}, "step 7 of 30"),
         (lambda kept: kept | {"params": kept["params"][:10]}, "not those of this model"),

@@ -85,7 +85,7 @@ def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
     Returns:
         the shape and format of `x`. Source: Zhang and Sennrich 2019.
     """
-    return function_for(x, "rms_norm", weight=weight)(x, weight, number("rms_norm", "eps", eps))
+    return function_for(x, "rms_norm", weight=weight)(x, weight, number("rms_norm", "eps", eps, least=0))
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
@@ -101,7 +101,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
         the shape and format of `x`. Source: Ba et al. 2016.
     """
     found = function_for(x, "layer_norm", weight=weight, bias=bias)
-    return found(x, weight, bias, number("layer_norm", "eps", eps))
+    return found(x, weight, bias, number("layer_norm", "eps", eps, least=0))
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, Any]:
@@ -117,7 +117,7 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple
         the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
     """
     found = function_for(x, "add_rms_norm", residual=residual, weight=weight)
-    return found(x, residual, weight, number("add_rms_norm", "eps", eps))
+    return found(x, residual, weight, number("add_rms_norm", "eps", eps, least=0))
 
 
 def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> tuple[Any, Any]:
@@ -134,7 +134,7 @@ def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1
         the normalized sum, and the sum itself, for the next residual; both of the shape and format of `x`.
     """
     found = function_for(x, "add_layer_norm", residual=residual, weight=weight, bias=bias)
-    return found(x, residual, weight, bias, number("add_layer_norm", "eps", eps))
+    return found(x, residual, weight, bias, number("add_layer_norm", "eps", eps, least=0))
 
 
 def gelu(x: Any, form: str = "erf") -> Any:
@@ -241,7 +241,9 @@ def function_for(x: Any, name: str, **others: Any) -> Callable[..., Any]:
 
 def _refuse_others(x: Any, name: str, others: dict[str, Any]) -> None:
     for what, each in others.items():
-        if not (isinstance(each, _tensors) or (each is None and what in _OPTIONAL) or framework(each) == "jax"):
+        if not (isinstance(each, _tensors) or (each is None and what in _OPTIONAL)):
+            if framework(each) == "jax":
+                raise TypeError(f"{name} got arrays of two frameworks ({what} is of jax): convert them to one.")
             raise TypeError(f"{name} takes tensors; {what} is a {type(each).__name__}.")
     every = (x, *others.values())
     for each in every:

@@ -9,6 +9,7 @@ TypeError: softmax takes tensors of float32, bfloat16 or float16; x is int64: co
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -45,13 +46,16 @@ def floats(kernel: str, **arrays: Any) -> None:
             )
 
 
-def number(kernel: str, what: str, value: Any) -> Any:
+def number(kernel: str, what: str, value: Any, *, least: float = -math.inf) -> Any:
     """Return a number that a kernel takes as a constant, as it is.
 
     Raises:
         TypeError: it is none, or JAX traces it and does not know it yet.
+        ValueError: there is a least one, and it is less, infinite or NaN.
     """
     if isinstance(value, (float, int)):
+        if least > -math.inf and not least <= value < math.inf:
+            refuse(kernel, f"expected {what} to be a number of {least:g} or more; found {value:g}.")
         return value
     _refuse_traced(kernel, what, value)
     several = getattr(value, "ndim", None)

@@ -51,7 +51,7 @@ def load(folder: Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises errors of many kinds for a damaged file
-        raise damaged(type(error).__name__) from error
+        raise damaged(f"{path}: {type(error).__name__}") from error
 
 
 def check(values: dict[str, Any], config: Config, digest: str, world: int) -> None:

@@ -182,12 +182,12 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
     config = kept.config()
     if kept.ended():
         raise ConfigError(f"The run in {options.resume} has ended: there is nothing to go on with.")
-    place = here(kept.data_name(), options.device, ranks, quiet=options.json)
     if kept.framework() != "torch":
         raise ConfigError(
             f"The run in {options.resume} is of the twin in JAX, which keeps no checkpoints: begin it again with "
             "another --out."
         )
+    place = here(kept.data_name(), options.device, ranks, quiet=options.json)
     begun = (options.resume / NAME).is_file()
     _tell(options, ranks, "Going on from the last checkpoint." if begun else
            "No checkpoint was written before the run stopped: it begins again.")  # fmt: skip

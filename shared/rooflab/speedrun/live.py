@@ -19,7 +19,7 @@ from ..display import escape, is_headless, show_text
 from ..units import format_si
 from .config import Config
 from .curvesvg import Line, curves_svg
-from .data import Corpus
+from .data import Corpus, cut
 
 __all__ = ["LivePlot", "watch_live"]
 
@@ -43,7 +43,7 @@ class LivePlot:
     """
 
     def __init__(self, config: Config, data: Corpus) -> None:
-        self.config, self.data = config, data
+        self.config, self.data = config, cut(data, config.cut_vocabulary)
         self.lines: list[Mapping[str, Any]] = []
         self._picture: Any = None
         self._drawn_s = 0.0

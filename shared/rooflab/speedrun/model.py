@@ -83,7 +83,7 @@ class Shift(nn.Module):
         return x + self.share.to(x.dtype) * (before - x)
 
     def grown(self, limit: float | None) -> torch.Tensor | None:
-        """What no row that comes out is longer than, where none that came in exceeds the limit."""
+        """What no number that comes out exceeds, where none that came in exceeds the limit."""
         share = self.share.detach()
         return None if limit is None else ((1 - share).abs() + share.abs()).amax() * limit
 

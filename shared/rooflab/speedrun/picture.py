@@ -20,6 +20,19 @@ def points(lines: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], l
     return [time_s for time_s, _ in found], [value for _, value in found]
 
 
+def every_loss(lines: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    """Seconds of training and the loss of every step: a line of the log has those since the line before."""
+    times, values, before = [], [], 0.0
+    for line in lines:
+        losses = line.get("losses") or []
+        for number, loss in enumerate(losses, 1):
+            if loss is not None:
+                times.append(before + (line["time_s"] - before) * number / len(losses))
+                values.append(loss)
+        before = line["time_s"] if losses else before
+    return times, values
+
+
 def draw(lines: Sequence[Mapping[str, Any]], title: str, *, target: float = 0.0) -> Any:
     """A figure of the training loss, in nats a token, and the validation loss, in bits a byte, over training time."""
     import matplotlib
@@ -31,12 +44,12 @@ def draw(lines: Sequence[Mapping[str, Any]], title: str, *, target: float = 0.0)
     with matplotlib.rc_context(house_style):
         fig = Figure(figsize=(7.2, 3.4), layout="constrained")
         left, right = fig.subplots(1, 2, sharex=True)
-        for ax, key, label, number in (
-            (left, "loss", "training loss (nats per token)", 0),
-            (right, "bits_per_byte", "validation loss (bits per byte)", 1),
+        bare = series_style(0) | {"marker": "", "linewidth": 1.0}  # a point for each step
+        for ax, (times, values), label, style in (
+            (left, every_loss(lines), "training loss (nats per token)", bare),
+            (right, points(lines, "bits_per_byte"), "validation loss (bits per byte)", series_style(1)),
         ):
-            times, values = points(lines, key)
-            ax.plot(times, values, markersize=4, **series_style(number))
+            ax.plot(times, values, markersize=4, **style)
             ax.set_ylabel(label)
             set_axis(ax.xaxis, label="training time", unit="s", log=False)
             ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))

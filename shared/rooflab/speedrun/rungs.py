@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..device import Device, find_device
 from .config import Config, ConfigError
-from .data.cutting import why_whole
 
 if TYPE_CHECKING:
     from .data import Corpus
@@ -33,7 +32,8 @@ class Rung:
         why: what it is good for, one sentence.
         step_time, memory, loss: what it should do to each: "less", "same" or "more".
         source: where the idea is from.
-        needs: what a device must have: a format of products, "graph", "compiler", "kernels", or nothing.
+        needs: what a device must have: a format of products, "graph", "compiler", "kernels", or nothing; or of the
+            text: "merges".
         of: the rung whose operation it computes in another way; without that it has nothing to do.
     """
 
@@ -138,6 +138,8 @@ def find_rung(name: str) -> Rung:
 def missing(rung: Rung, device: Device, text: Corpus | None = None) -> str:
     """Why it cannot be done on a device, with a text; empty if it can."""
     if rung.needs == "merges" and text is not None:
+        from .data.cutting import why_whole
+
         return why_whole(text)
     if rung.needs in ("tf32", "bf16", "fp8") and not device.supports(rung.needs):
         return f"{device.name} multiplies in no {rung.needs}"

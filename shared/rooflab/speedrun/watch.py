@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from .checkpoint import damaged
+
 if TYPE_CHECKING:
     from .train import Trainer
 
@@ -75,11 +77,17 @@ class Watch:
         return {"losses": self.losses, "norms": self.norms, "pending": pending, "measured_at": self.measured_at}
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from what `to_dict` kept."""
+        """Go on from what `to_dict` kept.
+
+        Raises:
+            CheckpointError: it is not all there.
+        """
         import torch
 
+        if missing := {"losses", "norms", "measured_at", "pending"}.difference(kept):
+            raise damaged(f"it lacks {', '.join(sorted(missing))}")
         self.losses, self.norms, self.measured_at = kept["losses"], kept["norms"], kept["measured_at"]
-        self._pending = [torch.tensor(pair, device=self._trainer.where) for pair in kept.get("pending", [])]
+        self._pending = [torch.tensor(pair, device=self._trainer.where) for pair in kept["pending"]]
 
     def _where(self, step: int) -> str:
         from .naming import title

@@ -29,7 +29,7 @@ from .pallas_matmul import tile_of
 __all__ = ["fits", "matmul_on_hopper"]
 
 _TALL, _WIDE, _DEEP = 128, 128, 64  # of each of two groups of warps: together 128 x 256
-_LOADS = 2  # the group that loads; those before it multiply
+_MULTIPLY = 2  # groups that multiply; the one after them loads
 _RING = 4  # blocks of A and B in flight, 48 KiB each
 _OUT = 64  # rows and columns of C that are stored at a time
 
@@ -76,7 +76,7 @@ def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -
     def pipeline(body: Any, around: Any) -> Any:
         return mosaic().emit_pipeline_warp_specialized(
             body, grid=(k // _DEEP,), in_specs=[_block(_TALL, turned[0]), _block(2 * _WIDE, not turned[1])],
-            max_concurrent_steps=_RING, memory_registers=40, wg_axis="group", num_compute_wgs=_LOADS,
+            max_concurrent_steps=_RING, memory_registers=40, wg_axis="group", num_compute_wgs=_MULTIPLY,
             compute_context=around,
         )  # fmt: skip
 
@@ -96,13 +96,13 @@ def _stay(a: Any, b: Any, c: Any, *, turned: tuple[bool, bool], programs: int) -
 
             strips = a.at[:, rows] if turned[0] else a.at[rows, :], b.at[cols, :] if turned[1] else b.at[:, cols]
             pipeline(multiply, around)(*strips, allocations=ring)
-            pl.when(group == _LOADS)(lambda: mosaic().barrier_wait(done))
+            pl.when(group == _MULTIPLY)(lambda: mosaic().barrier_wait(done))
 
         jax.lax.fori_loop(0, pl.cdiv(tall * wide - program, programs), tile, None)
 
     ring = pipeline(lambda *_: None, lambda *_: None).get_allocations(a, b)
     out = scratch((2, 2, _OUT, _OUT), c.dtype)
-    pl.run_scoped(tiles, ring, out, mosaic().Barrier(num_arrivals=_LOADS), collective_axes="group")
+    pl.run_scoped(tiles, ring, out, mosaic().Barrier(num_arrivals=_MULTIPLY), collective_axes="group")
     mosaic().wait_smem_to_gmem(0, wait_read_only=True)
 
 
