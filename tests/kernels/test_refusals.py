@@ -124,8 +124,12 @@ def test_constants_that_are_none_are_named():
 @pytest.mark.parametrize("eps", [-1.0, float("nan"), float("inf")])
 def test_an_eps_that_is_no_small_number_is_refused(eps):
     x, w = random(4, 16), random(16)
-    calls = [lambda: kernels.rms_norm(x, w, eps), lambda: kernels.layer_norm(x, w, None, eps),
-             lambda: kernels.add_rms_norm(x, x, w, eps), lambda: kernels.add_layer_norm(x, x, w, None, eps)]  # fmt: skip
+    calls = [
+        lambda: kernels.rms_norm(x, w, eps),
+        lambda: kernels.layer_norm(x, w, None, eps),
+        lambda: kernels.add_rms_norm(x, x, w, eps),
+        lambda: kernels.add_layer_norm(x, x, w, None, eps),
+    ]
     for call in calls:
         with pytest.raises(ValueError, match="expected eps to be a number of 0 or more"):
             call()
