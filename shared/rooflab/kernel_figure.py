@@ -31,14 +31,20 @@ PICTURES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Decoding, a few rows or one query",
         ("matvec_plain", "matvec_int8", "matvec_fp8", "matvec_int4", "attention_decode"),
     ),
+    "jax": (
+        "Kernels for JAX",
+        ("pallas_softmax", "pallas_rms_norm", "pallas_matmul", "pallas_attention", "pallas_attention_training"),
+    ),
     "loss": ("Last layer and loss", ("linear_cross_entropy", "cross_entropy", "cross_entropy_capped")),
 }  # fmt: skip
 _OTHERS = ("Others", ())
 # In every picture a rival looks the same; 0 is the look of ours.
-_RIVALS = ("eager", "compiled", "liger", "jax", "torchao", "torch", "flash", "flex", "cudnn", "cublas", "scaled_mm")
+_RIVALS = ("eager", "compiled", "liger", "jax", "torchao", "torch", "flash", "flex", "cudnn", "cublas", "scaled_mm",
+           "xla")
 _CEILINGS = {
     "copy": "a copy", "add": "an addition", "traffic": "equal traffic", "product": "the product alone",
     "cudnn": "cuDNN", "cublas": "cuBLAS", "scaled_mm": "torch's _scaled_mm", "compiled": "torch.compile",
+    "triton": "ours in Triton",
 }  # fmt: skip
 # What the numbers of a size are, by the first word of the kernel's name; other sizes say it themselves.
 _LETTERS = {
@@ -110,7 +116,7 @@ def _lines(order: Sequence[str], found: Mapping[str, Mapping[str, Any]]) -> list
     for kernel in sorted(by_kernel, key=lambda name: order.index(name) if name in order else len(order)):
         cases = by_kernel[kernel]
         ceiling = found[cases[0]]["ceiling"]
-        letters = _LETTERS.get(kernel.partition("_")[0])
+        letters = _LETTERS.get(kernel.removeprefix("pallas_").partition("_")[0])
         named = f"{kernel}, {letters}" if letters else kernel
         lines.append((f"{named} (ceiling: {_CEILINGS.get(ceiling, ceiling)})", ""))
         lines += [(case.partition(" ")[2], case) for case in cases]

@@ -16,6 +16,7 @@ from rooflab.kernels import benchmark
 from rooflab.kernels.attend.cases import cases as attention
 from rooflab.kernels.benchmark import Case, graph_clock, run_case, share
 from rooflab.kernels.catalogue import every_case
+from rooflab.kernels.jax_cases import cases as jax_cases
 from rooflab.kernels.pointwise.cases import cases as pointwise
 from rooflab.kernels.quantize.cases import cases as quantize
 from rooflab.kernels.rows.cases import cases as rows
@@ -25,6 +26,7 @@ from .agreement import DEVICE, torch
 
 CASES = [*rows(((6, 40),), DEVICE), *pointwise(((5, 24),), DEVICE), *quantize(((4, 64),), DEVICE)]
 CASES += attention(((16, 40, False), (16, 40, True)), ((2, 50, 16),), DEVICE, 40)
+CASES += jax_cases(((6, 40),), ((32, 24, 24),), ((16, 40, True),), ((16, 40, True),), DEVICE, 40)
 
 
 def host(sets, seconds):
@@ -35,7 +37,7 @@ def host(sets, seconds):
 def test_every_candidate_is_right_and_has_a_time(case):
     found = run_case(case, rounds=1, budget_s=0.01, clock=host, sets=2)
     assert found.left_out == {}
-    assert set(found.seconds) == set(case.candidates)
+    assert set(found.seconds) == {*case.candidates, *case.jax}
     assert {"rooflab", case.ceiling} <= set(found.seconds)
     assert all(taken > 0 for taken in found.seconds.values())
 
@@ -99,7 +101,7 @@ def test_inputs_are_rotated():
 
 def test_loops_of_jax_are_measured_without_their_launch(monkeypatch):
     jax = pytest.importorskip("jax", reason="needs JAX")
-    loop = benchmark._Loop(benchmark.JaxLoop(lambda x, y: x + y, jax.numpy.zeros(4), (jax.numpy.ones(4),)))
+    loop = benchmark.JaxTimer(benchmark.JaxLoop(lambda x, y: x + y, jax.numpy.zeros(4), (jax.numpy.ones(4),)))
     short, long = (run(loop.loop.state, *loop.loop.arrays) for run in loop.runs)
     assert (float(short[0]), float(long[0])) == (10.0, 50.0)
     ticks = itertools.count()

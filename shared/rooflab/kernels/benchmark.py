@@ -11,6 +11,7 @@ round by round with the others, and two lengths of the loop are subtracted.
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 import time
@@ -22,7 +23,7 @@ from rooflab.clocks import Clock, EventClock, GraphClock, HostClock
 from rooflab.measurement import measure_all
 from rooflab.tolerances import tolerance
 
-__all__ = ["OURS", "Case", "JaxLoop", "Timed", "graph_clock", "peak_bytes", "run_case", "share"]
+__all__ = ["OURS", "Case", "JaxLoop", "JaxTimer", "Timed", "graph_clock", "peak_bytes", "run_case", "share"]
 
 OURS = "rooflab"
 _GRAPH_S, _UNROLL = 0.01, 20  # a graph takes so long, but has no more calls than that
@@ -36,13 +37,15 @@ class JaxLoop:
 
     Attributes:
         step: of the state and of the other arrays; returns the next state.
-        state: the first one.
+        state: the first one, made of the first set of inputs.
         arrays: the others.
+        back: turns a result into the layout of the case's reference; None where it is in that layout.
     """
 
     step: Callable[..., Any]
     state: Any
     arrays: tuple[Any, ...] = ()
+    back: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,14 @@ class Case:
         kernel: its name, as in the catalogue.
         size: for tables, such as "16384 x 1024".
         inputs: makes a set of tensors from a seed.
-        candidates: by name, each called with a set; "rooflab" is ours.
+        candidates: by name, each called with a set; "rooflab" is ours, unless ours is a loop of JAX's.
         ceiling: the name of the candidate that does nothing but move as many bytes, or is the library to beat.
         reference: what is right, of a set in fp32; None for codes, which tests compare one by one.
         length: of the reductions, for the tolerance.
         target: the share of the ceiling that ours should reach.
         leads: whether ours should be as fast as the best rival, too.
         most_bytes: that ours should take beside its inputs at any moment; None where nobody asks.
-        jax: makes loops of JAX's candidates, by name.
+        jax: makes loops of JAX's candidates, by name; "rooflab" among them where a kernel for JAX is measured.
         waiting: candidates that wait for the device within a call, so that no graph can be made of them: they are timed
             by events.
     """
@@ -124,11 +127,12 @@ def run_case(
     bytes_of_set = sum(each.numel() * each.element_size() for each in first)
     sets = sets or max(2, math.ceil(_CACHES / bytes_of_set))
     inputs = [first, *(case.inputs(seed) for seed in range(1, sets))]
-    left_out = _verify(case, first)
+    made = {name: make() for name, make in case.jax.items()}
+    left_out = _verify(case, first, made)
     calls = {name: _spread(fn) for name, fn in case.candidates.items() if name not in left_out}
-    rough = _rough_seconds(lambda: case.candidates[OURS](*first))
+    rough = _rough_seconds(lambda: case.candidates[OURS if OURS in case.candidates else case.ceiling](*first))
     found: dict[str, list[float]] = {}
-    loops = {name: _Loop(made()) for name, made in case.jax.items()}
+    loops = {name: JaxTimer(loop) for name, loop in made.items() if name not in left_out}
     apart = {name: calls.pop(name) for name in case.waiting if name in calls}
     options: dict[str, Any] = {"inputs": inputs, "budget_s": budget_s, "settle": 0.01, "min_samples": 5}
     for _ in range(rounds):
@@ -173,11 +177,12 @@ def _spread(fn: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
     return lambda given: fn(*given)
 
 
-def _verify(case: Case, given: tuple[Any, ...]) -> dict[str, str]:
+def _verify(case: Case, given: tuple[Any, ...], loops: Mapping[str, JaxLoop]) -> dict[str, str]:
     """Compare every candidate but a mere copy with the reference; returns rivals that fail, and their errors."""
     left_out = {}
     right = None if case.reference is None else list(_tensors(case.reference(*[each.float() for each in given])))
-    for name, fn in case.candidates.items():
+    every = dict(case.candidates) | {name: functools.partial(_once, loop) for name, loop in loops.items()}
+    for name, fn in every.items():
         try:
             found = list(_tensors(fn(*given)))
         except Exception as error:  # of a rival, whatever it is: a library that cannot do this here
@@ -197,6 +202,16 @@ def _verify(case: Case, given: tuple[Any, ...]) -> dict[str, str]:
     return left_out
 
 
+def _once(loop: JaxLoop, *_: Any) -> Any:
+    """One turn of a loop, as tensors of torch."""
+    import jax
+    import torch
+
+    found = jax.jit(loop.step)(loop.state, *loop.arrays)
+    back = loop.back or (lambda value: value)
+    return [torch.from_dlpack(back(each)) for each in jax.tree.leaves(found)]
+
+
 def _tensors(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple | list):
         for each in value:
@@ -205,8 +220,12 @@ def _tensors(value: Any) -> Iterator[Any]:
         yield value
 
 
-class _Loop:
-    """A compiled loop of two lengths, whose difference is free of launches and of waiting."""
+class JaxTimer:
+    """A compiled loop of two lengths, whose difference is free of launches and of waiting.
+
+    Args:
+        loop: what is done in a turn.
+    """
 
     _SHORT, _LONG = 10, 50
 
@@ -226,12 +245,14 @@ class _Loop:
 
     def seconds(self) -> float:
         """Of one turn."""
+        import jax
+
         taken = []
         for run in self.runs:
             times = []
             for _ in range(5):
                 begun = time.perf_counter()
-                run(self.loop.state, *self.loop.arrays).block_until_ready()
+                jax.block_until_ready(run(self.loop.state, *self.loop.arrays))
                 times.append(time.perf_counter() - begun)
             taken.append(min(times))
         return max(taken[1] - taken[0], 1e-9) / (self._LONG - self._SHORT)

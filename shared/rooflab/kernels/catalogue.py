@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .compiled import Build
+from .jax_cases import cases as jax_cases
 
 if TYPE_CHECKING:
     from .benchmark import Case
@@ -37,6 +38,7 @@ def every_case(wanted: Sequence[str] = (), device: str = "cuda") -> Iterator[Cas
     cases: list[Case] = []
     for family in FAMILIES:
         cases += importlib.import_module(f"{__package__}.{family}.cases").cases(device=device)
+    cases += jax_cases(device=device)
     known = list(dict.fromkeys(case.kernel for case in cases))
     for name in wanted:
         if name not in known:

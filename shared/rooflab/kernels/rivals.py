@@ -11,7 +11,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["compiled", "has_jax_gpu", "jax_array", "liger", "torchao"]
+from rooflab.state import home
+
+__all__ = ["compiled", "has_jax", "jax_array", "liger", "torchao"]
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,14 +40,17 @@ def _module(name: str) -> Any:
         return None
 
 
-def has_jax_gpu() -> bool:
-    """Whether JAX is installed and computes on a GPU, whose memory it then shares with torch."""
+def has_jax(device: str = "cuda") -> bool:
+    """Return whether JAX is installed and computes on such a device; a GPU's memory it then shares with torch."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # before JAX takes three quarters of the memory
+    # What one process has compiled, another one finds, as with Triton and torch.
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(home() / "jax"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     try:
         import jax
     except ImportError:
         return False
-    return jax.default_backend() == "gpu"
+    return jax.default_backend() == {"cuda": "gpu"}.get(device, device)
 
 
 def jax_array(tensor: Any) -> Any:

@@ -187,7 +187,7 @@ def _added(rows: int, cols: int, device: str) -> Case:
 
 def _jax(step: Callable[..., Any], made: Callable[[int], tuple[Any, ...]], used: int) -> dict[str, Any]:
     """JAX's candidate, where JAX has the GPU."""
-    if not rivals.has_jax_gpu():
+    if not rivals.has_jax():
         return {}
 
     def loop() -> JaxLoop:
