@@ -12,7 +12,8 @@ from rooflab.kernels.attend.torch_attention import (
     attention_with_lse,
 )
 
-from .agreement import DEVICE, SHORT, counts, near, random, torch
+from . import not_finite
+from .agreement import DEVICE, SHORT, counts, kernels, near, random, torch
 
 # batch, heads, heads of k and v, queries, keys, D: blocks of 32 to 128 end inside, at and beyond each length.
 SHAPES = [(1, 2, 1, 37, 41, 16), (2, 2, 2, 130, 300, 64), (1, 1, 1, 257, 257, 128), (1, 4, 2, 1, 65, 32)]
@@ -151,6 +152,22 @@ def test_a_key_of_minus_infinity_spoils_no_gradient_but_those_that_it_has_in_tor
     assert wanted[0].isnan().all()  # 0 times minus infinity, which torch adds up, too
     for one, other in zip(found, wanted, strict=True):
         near(one, other, length=keys + 2 * queries, terms=4.0)
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice")
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(("queries", "keys"), [(9, 12), (64, 64), (67, 131)])
+def test_gradients_are_finite_wherever_those_of_the_masked_formula_are(queries, keys, causal):
+    heads = len(not_finite.HEADS)
+    given = inputs((1, heads, heads, queries, keys, 16))
+    do = random(1, heads, queries, 16, seed=9)
+    not_finite.spoil(given[0], given[1], do)
+    leaves = [each.clone().requires_grad_() for each in given]
+    doubles = [each.double().requires_grad_() for each in given]
+    found = torch.autograd.grad(attention(*leaves, causal=causal), leaves, do)
+    wanted = torch.autograd.grad(reference(*doubles, causal=causal)[0], doubles, do.double())
+    found, wanted = ([each.cpu().numpy() for each in some] for some in (found, wanted))
+    not_finite.check_where_finite(found, wanted, causal=causal, rtol=1e-4, atol=1e-4)
 
 
 def test_large_scores_do_not_overflow():

@@ -12,6 +12,7 @@ from rooflab.kernels.attend import triton_backward_hopper as backward
 from rooflab.kernels.attend import triton_queries_hopper as backward_queries
 
 from . import gluon_threads as threads
+from . import not_finite
 
 
 def reference(q, k, v, causal):
@@ -77,10 +78,10 @@ def backward_reference(q, k, v, do, causal):
     q, k, v, do = (each.astype(np.float64) for each in (q, k, v, do))
     wide_k, wide_v = (np.repeat(each, group, 1) for each in (k, v))
     p = np.exp(q @ wide_k.swapaxes(-1, -2) * scale - lse[..., None])
-    if causal:
-        p = np.where(np.triu(np.ones(p.shape[-2:], bool), p.shape[-1] - p.shape[-2] + 1), 0.0, p)
+    hidden = np.triu(np.ones(p.shape[-2:], bool), p.shape[-1] - p.shape[-2] + 1) & causal
+    p = np.where(hidden, 0.0, p)
     delta = (o * do).sum(-1)
-    ds = p * (do @ wide_v.swapaxes(-1, -2) - delta[..., None]) * scale
+    ds = np.where(hidden, 0.0, p * (do @ wide_v.swapaxes(-1, -2) - delta[..., None]) * scale)
     shape = (k.shape[0], k.shape[1], group, *k.shape[2:])
     dk, dv = ((left.swapaxes(-1, -2) @ right).reshape(shape).sum(2) for left, right in ((ds, q), (p, do)))
     return lse, delta, ds @ wide_k, dk, dv
@@ -140,6 +141,32 @@ def test_an_infinite_key_meets_no_query_beyond_the_end(causal):
     )  # fmt: skip
     np.testing.assert_allclose(dv, right_dv, atol=0.01)
     assert np.isfinite(dk).all()
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")  # in what is not finite
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(("queries", "keys"), [(9, 12), (64, 64), (70, 130)])
+def test_gradients_are_finite_wherever_those_of_the_masked_formula_are(queries, keys, causal):
+    generator, heads = np.random.default_rng(4), len(not_finite.HEADS)
+    sizes = [(1, heads, rows, 64) for rows in (queries, queries, keys, keys)]
+    q, do, k, v = (generator.standard_normal(size).astype(np.float16) for size in sizes)
+    not_finite.spoil(q, k, do)
+    lse, _, *wanted = backward_reference(q, k, v, do, causal)
+    o, step = reference(q, k, v, causal)[0].astype(np.float16), -(-queries // 4) * 4
+    delta, (dq, dk, dv) = np.full(heads * step, np.nan, np.float32), (np.full_like(each, np.nan) for each in (q, k, v))
+    rows = [threads.Descriptor(each, 64) for each in (dq, o, do, q, k, v)]
+    more = {"CAUSAL": causal, "M": 64, "N": 64, "D": 64, "STAGES": 2}
+    threads.run_grid(
+        "queries_backward_hopper_kernel", backward_queries, -(-queries // 64) * heads, rows[0],
+        threads.Pointer(delta), *rows[1:3], threads.Pointer(statistics(lse, step).ravel()), *rows[3:], heads, 1,
+        queries, keys, step, 0.125, **more,
+    )  # fmt: skip
+    given = (dk, dv, do, statistics(lse, step), delta.reshape(heads, step), q, k, v)
+    threads.run_grid(
+        "keys_backward_hopper_kernel", backward, -(-keys // 64) * heads,
+        *(threads.Descriptor(each, 64) for each in given), heads, 1, queries, keys, 0.125, **more,
+    )  # fmt: skip
+    not_finite.check_where_finite((dq, dk, dv), wanted, causal=causal, rtol=0.01, atol=0.02)
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

@@ -4,9 +4,10 @@ import functools
 
 import pytest
 
-from . import mosaic_products
+from . import mosaic_products, not_finite
 from .pallas_agreement import ON_CPU, agree, interpreted_as, jax, jnp, lowered, np, random
 
+from rooflab import kernels  # isort: skip
 from rooflab.kernels.attend import (  # isort: skip
     pallas_attention,
     pallas_attention_backward,
@@ -59,6 +60,24 @@ def test_a_key_of_minus_infinity_spoils_no_gradient_but_those_that_it_has_by_def
     for one, other in zip(back(o), wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)  # NaN where there is NaN
     assert np.isfinite(wanted[1]).all()
+
+
+def spoiled(queries, keys, width, dtype="float32"):
+    """q, k, v and do of heads in each of which something is not finite."""
+    heads = len(not_finite.HEADS)
+    given = [*inputs(1, heads, heads, queries, keys, width), random(1, heads, queries, width, seed=3)]
+    q, k, v, do = (np.array(each) for each in given)
+    not_finite.spoil(q, k, do)
+    return [jnp.asarray(each, dtype) for each in (q, k, v, do)]
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(("queries", "keys"), [(9, 12), (130, 150)])
+def test_gradients_are_finite_wherever_those_of_the_masked_formula_are(queries, keys, causal, kind):
+    *given, do = spoiled(queries, keys, 16)
+    found = jax.vjp(functools.partial(attention, causal=causal), *given)[1](do)
+    wanted = jax.vjp(functools.partial(reference, causal=causal), *given)[1](do)
+    not_finite.check_where_finite(found, wanted, causal=causal, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -195,6 +214,22 @@ def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
 def test_the_gradients_for_hopper_interpreted(causal, monkeypatch):
     """Two heads share their keys; some programs have one block to walk along, others more than a ring."""
     q, k, v = inputs(1, 2, 1, 128, 192, 64, "bfloat16")
+    do = random(*q.shape, dtype="bfloat16", seed=3)
+    found, wanted = gradients_for_hopper(monkeypatch, causal, q, k, v, do)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == q.dtype
+        assert np.abs(np.asarray(one, np.float32) - other).max() <= 6 * 2.0**-8 * np.abs(other).max()
+
+
+@pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_gradients_for_hopper_are_finite_wherever_those_of_the_masked_formula_are(causal, monkeypatch):
+    found, wanted = gradients_for_hopper(monkeypatch, causal, *spoiled(64, 64, 64, "bfloat16"))
+    not_finite.check_where_finite(found, wanted, causal=causal, rtol=0.02, atol=0.05)
+
+
+def gradients_for_hopper(monkeypatch, causal, q, k, v, do):
+    """What the kernels for Hopper give, interpreted, and what the formula gives."""
     assert pallas_backward_hopper.fits(q, k)
     mosaic_products.use(monkeypatch, pallas_backward_hopper)
     call = functools.partial(pallas_backward_hopper.backward_on_hopper, **mosaic_products.interpreter())
@@ -202,10 +237,6 @@ def test_the_gradients_for_hopper_interpreted(causal, monkeypatch):
         pallas_attention_backward, "_call", lambda causal, scale, kind, *given: call(*given, causal, scale)
     )
     exact = [jnp.asarray(np.asarray(each, np.float32)) for each in (q, k, v)]
-    do = random(*q.shape, dtype="bfloat16", seed=3)
     o, lse = pallas_attention._with_lse(q, k, v, causal, 0.125)
     found = pallas_attention_backward.attention_backward.__wrapped__(q, k, v, o, lse, do, causal, 0.125)
-    _, back = jax.vjp(functools.partial(reference, causal=causal), *exact)
-    for one, other in zip(found, back(do.astype("float32")), strict=True):
-        assert one.dtype == q.dtype
-        assert np.abs(np.asarray(one, np.float32) - other).max() <= 6 * 2.0**-8 * np.abs(other).max()
+    return found, jax.vjp(functools.partial(reference, causal=causal), *exact)[1](do.astype("float32"))

@@ -29,6 +29,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
     Returns:
         the shape and format of q. Without any keys it is zero. A query with NaN or plus infinity among its scores, or
         nothing but minus infinity, gives NaN. Keys and values behind the causal mask must be finite.
+        The NaN of a query does not reach the gradients of keys and values that it does not see, except through elements
+        of q and of the output's gradient that are not finite themselves.
         Source: Dao et al. 2022; Shah et al. 2024.
     """
     found = function_for(q, "attention", k=k, v=v)

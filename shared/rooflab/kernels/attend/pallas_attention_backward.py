@@ -55,7 +55,8 @@ def _pair(q: Any, do: Any, lse: Any, delta: Any, k: Any, v: Any, seen: Any, scal
     """P and dS of a block of queries and a block of keys."""
     scores = dot(q, k, 1, 1) * scale
     p = jnp.where(seen, jnp.exp(scores - lse), 0.0)
-    return p, p * (dot(do, v, 1, 1) - delta) * scale
+    ds = p * (dot(do, v, 1, 1) - delta) * scale
+    return p, jnp.where(seen, ds, 0.0)  # of a query that is not finite, it is 0 times NaN behind the mask
 
 
 def _for_keys(

@@ -122,10 +122,11 @@ def _for_keys(
                 scores = mosaic().wgmma_accumulator_load(s, wait_n=1)
                 pl.when(i + _RING - 1 < steps)(lambda: load(i + _RING - 1))
                 p = jnp.exp2(scores * (scale * _LOG2E) - _across(sums.at[slot, 0]))
-                if causal:
-                    p = _masked(p, 1, (first + jax.lax.rem(i, jnp.int32(blocks))) * _BLOCK + ahead)
+                last = (first + jax.lax.rem(i, jnp.int32(blocks))) * _BLOCK + ahead
+                p = _masked(p, 1, last) if causal else p
                 mosaic().wgmma(dv_sum, p.astype(do.dtype), dos)
                 ds = p * (mosaic().wgmma_accumulator_load(dp, wait_n=1) - _across(sums.at[slot, 1]))
+                ds = _masked(ds, 1, last) if causal else ds  # 0 times NaN, of a query that is not finite
                 mosaic().wgmma(dk_sum, ds.astype(q.dtype), qs)
                 mosaic().wgmma_wait(1)
 
@@ -216,11 +217,11 @@ def _down(column: Any) -> Any:
     return jax.lax.broadcast_in_dim(column, (_BLOCK, _BLOCK), [0])
 
 
-def _masked(p: Any, queries: int, last: Any) -> Any:
+def _masked(block: Any, queries: int, last: Any) -> Any:
     """Zero where a query does not see a key; the first query sees keys up to `last`, queries lie along that axis."""
 
-    def hide(p: Any) -> Any:
-        down, across = (jax.lax.broadcasted_iota(jnp.int32, p.shape, axis) for axis in (0, 1))
-        return jnp.where((across - down if queries == 0 else down - across) <= last, p, 0.0)
+    def hide(block: Any) -> Any:
+        down, across = (jax.lax.broadcasted_iota(jnp.int32, block.shape, axis) for axis in (0, 1))
+        return jnp.where((across - down if queries == 0 else down - across) <= last, block, 0.0)
 
-    return jax.lax.cond(last < _BLOCK - 1, hide, lambda p: p, p)
+    return jax.lax.cond(last < _BLOCK - 1, hide, lambda block: block, block)

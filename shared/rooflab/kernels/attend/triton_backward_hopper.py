@@ -95,6 +95,10 @@ def _gradients(
     dv = warpgroup_mma(gl.convert_layout(p.to(qs.dtype), left), dos.index(slot).reshape([M, D]), dv, is_async=True)
     dp = warpgroup_mma_wait(1, deps=[dp])
     ds = p * (dp - deltas.index(slot).reshape([M]).load(across)[None, :])
+    if CAUSAL:  # noqa: SIM102
+        if ahead < M - 1:  # of a query that is not finite, ds is 0 times NaN behind the mask
+            below = numbers.load(gl.SliceLayout(1, s.type.layout))[:, None] - numbers.load(across)[None, :]
+            ds = gl.where(below <= ahead, ds, 0.0)
     ds = gl.convert_layout(ds.to(qs.dtype), left)
     mbarrier.wait(full.index(slot), phase)
     dk = warpgroup_mma(ds, qs.index(slot).reshape([M, D]), dk, is_async=True)
