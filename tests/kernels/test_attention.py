@@ -1,6 +1,7 @@
 """Attention against float64: shapes, strides, formats, masks, values, gradients, bytes and faults."""
 
 import math
+import re
 
 import pytest
 
@@ -210,12 +211,29 @@ def test_what_does_not_fit_is_refused_in_one_sentence(kind, change, words):
         attention(*change(*inputs((1, 4, 2, 6, 7, 16))))
 
 
-def test_a_mask_that_leaves_queries_without_keys_and_a_scale_of_zero_are_refused():
+def test_a_mask_that_leaves_queries_without_keys_is_refused():
     q, k, v = inputs((1, 1, 1, 7, 6, 16))
     with pytest.raises(ValueError, match="at least as many keys as queries under a causal mask; found 6 < 7"):
         attention(q, k, v, causal=True)
-    with pytest.raises(ValueError, match="a positive scale; found 0"):
-        attention(q, k, v, scale=0)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-50, 1e-39, 1e39, 3e38])
+def test_a_scale_that_is_zero_or_not_finite_in_float32_is_refused(scale):
+    q, k, v = inputs((1, 1, 1, 1, 6, 16))
+    for call, name in ((kernels.attention, "attention"), (kernels.attention_decode, "attention_decode")):
+        with pytest.raises(
+            ValueError, match=f"^{name}: expected a positive scale .* found {re.escape(f'{scale:g}')}\\.$"
+        ):
+            call(q, k, v, scale=scale)
+
+
+@pytest.mark.parametrize("scale", [2.0**-126, 2.0**126], ids=str)
+def test_the_outermost_scales_are_taken(scale):
+    q, k, v = inputs((1, 1, 1, 1, 6, 16))
+    q, k = (each / math.sqrt(8 * scale) for each in (q, k))  # so that no score is too large before it is scaled
+    right = reference(q.double(), k.double(), v.double(), scale=scale)[0]
+    for call in (kernels.attention, kernels.attention_decode):
+        near(call(q, k, v, scale=scale), right, length=64)
 
 
 def test_gradients_are_the_same_each_time():

@@ -139,7 +139,8 @@ def test_without_keys_or_queries():
         ({"q": (1, 2, 5, 24), "k": (1, 2, 5, 24), "v": (1, 2, 5, 24)}, ValueError, "expected D of"),
         ({"q": (1, 3, 5, 16)}, ValueError, "heads a multiple of kv_heads"),
         ({"q": (1, 2, 9, 16), "causal": True}, ValueError, "a key for each query; found 9 and 5"),
-        ({"scale": 0.0}, ValueError, "a scale above zero"),
+        *(({"scale": scale}, ValueError, "expected a positive scale") for scale in (0.0, -1.0, 1e-39, 1e39, 3e38)),
+        *(({"scale": scale}, ValueError, "expected a positive scale") for scale in (np.nan, np.inf, 1e-50)),
         ({"q": (2, 5, 16)}, ValueError, r"expected \(batch, heads, length, D\)"),
     ],
 )
@@ -148,6 +149,13 @@ def test_what_cannot_be_taken_is_refused_in_a_sentence(change, error, says):
     rest = {name: value for name, value in change.items() if name not in "qkv"}
     with pytest.raises(error, match=says):
         attention(**shapes, **rest)
+
+
+@pytest.mark.parametrize("scale", [True, np.True_, jnp.asarray(True)], ids=lambda scale: type(scale).__name__)
+def test_true_is_no_scale(scale):
+    q = jnp.zeros((1, 2, 5, 16))
+    with pytest.raises(TypeError, match=r"^attention: expected a number for scale; found "):
+        kernels.attention(q, q, q, scale=scale)
 
 
 @pytest.mark.parametrize(

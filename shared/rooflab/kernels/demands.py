@@ -13,7 +13,7 @@ import math
 import sys
 from typing import Any
 
-__all__ = ["as_rows", "flag", "floats", "framework", "number", "refuse", "together", "whole"]
+__all__ = ["as_rows", "flag", "floats", "framework", "number", "positive", "refuse", "together", "whole"]
 
 _FLOATS = ("float32", "bfloat16", "float16")
 _ARRAYS = {"torch": "Tensor", "jax": "Array"}
@@ -53,15 +53,26 @@ def number(kernel: str, what: str, value: Any, *, least: float = -math.inf) -> A
         TypeError: it is none, or JAX traces it and does not know it yet.
         ValueError: there is a least one, and it is less, infinite or NaN.
     """
-    if isinstance(value, (float, int)):
+    if isinstance(value, (float, int)) and not isinstance(value, bool):
         if least > -math.inf and not least <= value < math.inf:
             refuse(kernel, f"expected {what} to be a number of {least:g} or more; found {value:g}.")
         return value
     _refuse_traced(kernel, what, value)
     several = getattr(value, "ndim", None)
-    if several or not hasattr(value, "__float__"):  # not float(value): of a symbol there is none yet
+    logical = isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool")
+    if several or logical or not hasattr(value, "__float__"):  # not float(value): of a symbol there is none yet
         raise TypeError(f"{kernel}: expected a number for {what}; found {_told(value)}.")
     return value
+
+
+def positive(kernel: str, what: str, value: float) -> None:
+    """Refuse what is not above zero or not finite, also in float32, in which kernels have it.
+
+    Raises:
+        ValueError: it is NaN, or not in 2^-126 to 2^126: less may be taken for zero, more has no room for log2(e).
+    """
+    if not 2.0**-126 <= value <= 2.0**126:
+        refuse(kernel, f"expected a positive {what} that float32 can hold, 2^-126 to 2^126; found {value:g}.")
 
 
 def whole(kernel: str, what: str, value: Any) -> Any:

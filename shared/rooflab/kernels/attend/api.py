@@ -24,7 +24,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         k: keys, [batch, kv_heads, keys, D]; heads is a multiple of kv_heads, whose heads consecutive ones share.
         v: values, as k.
         causal: each query sees the keys up to its own position, the last query all of them.
-        scale: of the scores, positive (default: 1 / sqrt(D)).
+        scale: of the scores, 2^-126 to 2^126 (default: 1 / sqrt(D)).
 
     Returns:
         the shape and format of q. Without any keys it is zero. A query with NaN or plus infinity among its scores, or
@@ -44,7 +44,7 @@ def attention_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> A
         q: of shape [batch, heads, 1, D], float32, bfloat16 or float16; D is 16, 32, 64 or 128.
         k: keys, [batch, kv_heads, keys, D]; heads is a multiple of kv_heads.
         v: values, as k.
-        scale: of the scores, positive (default: 1 / sqrt(D)).
+        scale: of the scores, 2^-126 to 2^126 (default: 1 / sqrt(D)).
 
     Returns:
         the shape and format of q.

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from ..demands import floats, refuse
+from ..demands import floats, positive, refuse
 from ..pallas_launching import array, hopper, load, on_each, parameters, quotient, store
 
 __all__ = ["along", "attention", "block", "block_sizes", "dot", "grid_of", "rows_of", "visible"]
@@ -43,7 +43,7 @@ def attention(
         k: keys, (batch, kv_heads, keys, D); heads is a multiple of kv_heads, whose heads consecutive ones share.
         v: values, as k.
         causal: each query sees the keys up to its own position, the last query all of them.
-        scale: of the scores, positive (default: 1 / sqrt(D)).
+        scale: of the scores, 2^-126 to 2^126 (default: 1 / sqrt(D)).
 
     Returns:
         the shape and format of q. Without any keys it is zero. A query with NaN or plus infinity among its scores, or
@@ -51,7 +51,7 @@ def attention(
 
     Raises:
         TypeError: for other formats.
-        ValueError: shapes that do not fit together, more queries than keys under a mask, a scale of zero or less.
+        ValueError: shapes that do not fit together, more queries than keys under a mask, or another scale.
     """
     floats("attention", q=q, k=k, v=v)
     if q.ndim != 4 or k.ndim != 4 or k.shape != v.shape or (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
@@ -65,8 +65,7 @@ def attention(
     if causal and q.shape[2] > k.shape[2]:
         refuse("attention", f"a causal mask needs a key for each query; found {q.shape[2]} and {k.shape[2]}.")
     scale = q.shape[3] ** -0.5 if scale is None else float(scale)
-    if not scale > 0:
-        refuse("attention", f"expected a scale above zero; found {scale}.")
+    positive("attention", "scale", scale)
     if not q.size * k.size:
         return 0 * q
     return _attention(q, k, v, bool(causal), scale)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..demands import floats, refuse, together
+from ..demands import floats, positive, refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .blocks import backward_blocks, forward_blocks, size_key
@@ -46,7 +46,7 @@ def attention(
         k: keys, (batch, kv_heads, keys, D); heads is a multiple of kv_heads, whose heads consecutive ones share.
         v: values, as k.
         causal: each query sees the keys up to its own position, the last query all of them.
-        scale: of the scores, positive (default: 1 / sqrt(D)).
+        scale: of the scores, 2^-126 to 2^126 (default: 1 / sqrt(D)).
 
     Returns:
         the shape and format of q. Without any keys it is zero. A query with NaN or plus infinity among its scores, or
@@ -54,7 +54,7 @@ def attention(
 
     Raises:
         TypeError: for other formats.
-        ValueError: for shapes that do not fit together, more queries than keys under a causal mask, a scale of zero.
+        ValueError: for shapes that do not fit together, more queries than keys under a causal mask, or another scale.
     """
     return attention_with_lse(q, k, v, causal, usual_scale(q) if scale is None else scale)[0]
 
@@ -180,8 +180,7 @@ def check_heads(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) ->
 
 def _check(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> None:
     check_heads(name, q, k, v)
-    if not 0 < scale < math.inf:
-        refuse(name, f"expected a positive scale; found {scale}.")
+    positive(name, "scale", scale)
     if causal and q.shape[2] > k.shape[2]:
         refuse(
             name, f"expected at least as many keys as queries under a causal mask; found {k.shape[2]} < {q.shape[2]}."

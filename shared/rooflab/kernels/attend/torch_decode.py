@@ -8,12 +8,11 @@ tensor([1., 1.])
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 
-from ..demands import refuse
+from ..demands import positive, refuse
 from ..launching import launch
 from ..tuning import choose
 from .blocks import decode_blocks, key_splits, size_key
@@ -31,7 +30,7 @@ def attention_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale
         q: of shape (batch, heads, 1, D), float32, bfloat16 or float16; D is 16, 32, 64 or 128.
         k: keys, (batch, kv_heads, keys, D); heads is a multiple of kv_heads. Strides as :func:`attention` takes them.
         v: values, as k.
-        scale: of the scores, positive (default: 1 / sqrt(D)).
+        scale: of the scores, 2^-126 to 2^126 (default: 1 / sqrt(D)).
 
     Returns:
         the shape and format of q, contiguous. It has no gradient. Without any keys it is zero; NaN and infinity go
@@ -39,7 +38,7 @@ def attention_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale
 
     Raises:
         TypeError: for other formats.
-        ValueError: for shapes that do not fit together, more than one query, or a scale of zero.
+        ValueError: for shapes that do not fit together, more than one query, or another scale.
     """
     return decode(q, k, v, usual_scale(q) if scale is None else scale)
 
@@ -57,8 +56,7 @@ def decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> t
     check_heads("attention_decode", q, k, v)
     if q.shape[2] != 1:
         refuse("attention_decode", f"expected one query a head; found {q.shape[2]}: use attention for more.")
-    if not 0 < scale < math.inf:
-        refuse("attention_decode", f"expected a positive scale; found {scale}.")
+    positive("attention_decode", "scale", scale)
     batch, heads, _, width = q.shape
     few, keys = k.shape[1:3]
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
