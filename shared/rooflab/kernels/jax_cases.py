@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -193,4 +194,4 @@ def _loops(
         back = (lambda value: value.transpose(0, 2, 1, 3)) if name == turned else None
         return JaxLoop(lambda value, *more: steps[name](jax, value, *more), state, tuple(arrays), back)
 
-    return {name: (lambda name=name: loop(name)) for name in steps}
+    return {name: functools.partial(loop, name) for name in steps}
