@@ -13,7 +13,8 @@ import math
 import sys
 from typing import Any
 
-__all__ = ["as_rows", "flag", "floats", "framework", "number", "positive", "refuse", "together", "whole"]
+__all__ = ["as_rows", "flag", "floats", "framework", "number", "once", "positive", "refuse",
+           "refuse_second_derivative", "together", "whole"]  # fmt: skip
 
 _FLOATS = ("float32", "bfloat16", "float16")
 _ARRAYS = {"torch": "Tensor", "jax": "Array"}
@@ -22,6 +23,22 @@ _ARRAYS = {"torch": "Tensor", "jax": "Array"}
 def refuse(kernel: str, what: str) -> None:
     """Raise ValueError with the kernel's name in front."""
     raise ValueError(f"{kernel}: {what}")
+
+
+def refuse_second_derivative(kernel: str) -> None:
+    """Raise RuntimeError, for who asks for a gradient of a kernel's gradient."""
+    raise RuntimeError(f"{kernel}: there is no second derivative (create_graph): use torch's own functions for one.")
+
+
+def once(kernel: str, gradient: Any) -> None:
+    """Have an operator that computes a gradient refuse a gradient of its own, which costs nothing until one is wanted.
+
+    Args:
+        kernel: whose gradient it is.
+        gradient: made by `torch.library.custom_op`. What it computes has to follow from its differentiable arguments
+            alone: where it does not, a second derivative would be left out, and its caller has to refuse it.
+    """
+    gradient.register_autograd(lambda ctx, *_: refuse_second_derivative(kernel))
 
 
 def floats(kernel: str, **arrays: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..demands import floats, positive, refuse, together
+from ..demands import floats, once, positive, refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .blocks import backward_blocks, forward_blocks, size_key
@@ -223,3 +223,4 @@ def _gradient(ctx: Any, do: torch.Tensor, _: Any) -> tuple[torch.Tensor | None, 
 
 
 attention_with_lse.register_autograd(_gradient, setup_context=_keep)
+once("attention", attention_backward)

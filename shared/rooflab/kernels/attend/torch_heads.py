@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..demands import floats, refuse, together
+from ..demands import floats, once, refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .blocks import head_rows
@@ -115,3 +115,4 @@ def _backward(ctx: Any, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) ->
 
 
 heads_of.register_autograd(_backward, setup_context=_save)
+once(_NAME, heads_backward)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..demands import floats, refuse, together
+from ..demands import floats, refuse, refuse_second_derivative, together
 from ..launching import launch
 from ..products.torch_operands import as_stored, padded_empty
 from .chunks import chunk_tokens
@@ -120,7 +120,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
 
 def _backward(ctx: Any, grad: torch.Tensor | None, *_: Any) -> tuple[torch.Tensor | None, ...]:
     if torch.is_grad_enabled():  # what was saved knows nothing of x and the weight: it would pass for a constant
-        raise RuntimeError(f"{_NAME} has no second derivative (create_graph): use torch's cross_entropy for one.")
+        refuse_second_derivative(_NAME)
     found: list[torch.Tensor | None] = [None] * 6
     for place, (saved, dtype) in enumerate(zip(ctx.saved_tensors, ctx.dtypes, strict=True)):
         if grad is not None and ctx.needs_input_grad[place]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..demands import floats, together
+from ..demands import floats, once, together
 from ..launching import launch
 from ..tuning import choose
 from . import triton_pointwise as kernels
@@ -122,3 +122,5 @@ def _swiglu_gradient(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
 gelu_forward.register_autograd(_gelu_gradient, setup_context=_keep_gelu)
 swiglu.register_autograd(_swiglu_gradient, setup_context=_keep_swiglu)
+once("gelu", gelu_backward)
+once("swiglu", swiglu_backward)

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ..demands import floats, refuse, together
+from ..demands import floats, refuse, refuse_second_derivative, together
 from ..launching import launch
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
@@ -58,6 +58,8 @@ def _save(ctx: Any, inputs: tuple[torch.Tensor, ...], output: tuple[torch.Tensor
 
 
 def _backward(ctx: Any, dy: torch.Tensor, _: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    if torch.is_grad_enabled():  # the activation knows nothing of x and the weights: it would pass for a constant
+        refuse_second_derivative(_NAME)
     x, up, down, a = ctx.saved_tensors
     dh = gradient(dy, down, a)
     return dh @ up, dh.t() @ x, dy.t() @ a

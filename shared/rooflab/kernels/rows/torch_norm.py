@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..demands import as_rows, floats, refuse, together
+from ..demands import as_rows, floats, once, refuse, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_norm
@@ -233,3 +233,4 @@ def _backward(ctx: Any, dy: Tensor | None, dh: Tensor | None, *_: Any) -> tuple[
 
 
 norm.register_autograd(_backward, setup_context=_keep)
+once("rms_norm or layer_norm", norm_backward)

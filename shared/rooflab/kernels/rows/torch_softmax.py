@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..demands import as_rows, floats, together
+from ..demands import as_rows, floats, once, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_softmax
@@ -91,3 +91,4 @@ def _backward(ctx: Any, dy: torch.Tensor) -> torch.Tensor:
 
 
 softmax.register_autograd(_backward, setup_context=_keep)
+once("softmax", softmax_backward)
