@@ -17,6 +17,8 @@ __all__ = ["Progress", "clock_time"]
 
 _NAME_WIDTH = 28
 _CLOCK_WIDTH = len(" || 1:00:00")  # what stands beside name and bar
+_SLOW_S = 2.0  # a step that takes so long shows its own seconds
+_SECONDS_WIDTH = len(", 1000 s")
 
 
 def clock_time(seconds: float) -> str:
@@ -30,6 +32,8 @@ def clock_time(seconds: float) -> str:
 
 class Progress:
     """Name, cell n of m and the time since the start: a tqdm bar on a terminal, else a line every few seconds.
+
+    A cell that takes longer than two seconds shows how many it has taken so far: "cell 18 of 20, 12 s".
 
     Args:
         name: what is running.
@@ -60,6 +64,7 @@ class Progress:
         self._clock = clock
         self._start = clock()
         self.current = 0
+        self._begun: float | None = None  # when the present step did; of steps in whatever order there is none
         self._next_line_s = 0.0
         self._bar: Any = None
         if self._stream.isatty():
@@ -68,29 +73,36 @@ class Progress:
 
     def _label(self) -> str:
         step = f"{self.unit} {self.current} of {self.total}" if self.current else "starting"
-        return f"{self.name:<{_NAME_WIDTH}} {step:<13}"
+        if self._begun is None:
+            return f"{self.name:<{_NAME_WIDTH}} {step:<13}"
+        taken = self._clock() - self._begun
+        if taken >= _SLOW_S:
+            step += f", {taken:.0f} s"
+        # The bar beside it does not jump when the seconds come.
+        width = 13 + _SECONDS_WIDTH * (self._bar is not None)
+        return f"{self.name:<{_NAME_WIDTH}} {step:<{width}}"
 
     def step(self, number: int) -> None:
-        """Say that step `number` (from 1) has begun."""
+        """Say that step `number` (from 1) has begun, or still runs."""
+        if number != self.current or self._begun is None:
+            self._begun = self._clock()
         self.current = number
         if self._bar is not None:
             self._bar.n = max(number - 1, 0)
-            self._bar.set_description_str(self._label(), refresh=False)
         self.tick()
 
     def reach(self, done: int) -> None:
         """Say that so many steps are done, in whatever order."""
-        self.current = done
+        self.current, self._begun = done, None
         if self._bar is not None:
             self._bar.n = done
-            self._bar.set_description_str(self._label(), refresh=False)
         self.tick()
 
     def tick(self) -> None:
         """Show the time that has passed; call it a few times a second."""
         elapsed = self._clock() - self._start
         if self._bar is not None:
-            self._bar.refresh()
+            self._bar.set_description_str(self._label())
         elif self.current and elapsed >= self._next_line_s:
             self._next_line_s = elapsed + self.every_s
             print(f"{self._label()} {clock_time(elapsed)}", file=self._stream, flush=True)

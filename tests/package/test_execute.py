@@ -162,7 +162,12 @@ def test_without_a_terminal_progress_is_a_line_every_few_seconds():
         bar.tick()
     bar.close("3 cells")
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
-    assert lines == ["unit cell 1 of 3 0:00", "unit cell 2 of 3 0:05", "unit cell 3 of 3 0:10", "unit 3 cells 0:11"]
+    assert lines == [
+        "unit cell 1 of 3 0:00",
+        "unit cell 2 of 3 0:05",
+        "unit cell 3 of 3, 2 s 0:10",
+        "unit 3 cells 0:11",
+    ]
 
 
 def test_on_a_terminal_progress_is_a_bar_that_leaves_one_line():
