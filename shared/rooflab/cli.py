@@ -29,7 +29,7 @@ from .speedrun.commands import add_speedrun_options, speedrun
 from .speedrun.watch import Stopped
 from .stopping import exit_code, reason, stop_on_signals
 
-__all__ = ["build_parser", "main"]
+__all__ = ["build_parser", "main", "parse"]
 
 _ABOUT = """Rooflab: predict, measure and explain the performance of deep learning on the device that is there.
 
@@ -76,6 +76,21 @@ def build_parser() -> argparse.ArgumentParser:
     _add_kernels(commands)
     _add_classroom(commands)
     return parser
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of a command line; kernels may stand behind options, too.
+
+    Of `compile softmax --for sm90 gelu` argparse gives the command the words before its first option, and leaves gelu.
+    """
+    parser = build_parser()
+    options, late = parser.parse_known_args(arguments)
+    if isinstance(getattr(options, "kernel", None), list):
+        options.kernel = [*options.kernel, *(word for word in late if not word.startswith("-"))]
+        late = [word for word in late if word.startswith("-")]
+    if late:
+        parser.error(f"unrecognized arguments: {' '.join(late)}")
+    return options
 
 
 def _add_kernels(commands: Any) -> None:
@@ -159,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0 all went well, 1 something failed, 2 it was called
     wrongly, 128 + n it was stopped by signal n."""
     allow_any_terminal()
-    options = build_parser().parse_args(arguments)
+    options = parse(arguments)
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "device": _device,
         "tour": _tour,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .kernel_figure import draw_pictures
+from .kernel_figure import PICTURES, draw_pictures
 from .plaintext import filled, terminal_width
 from .progress import Progress
 from .tables import render_text
@@ -32,6 +32,7 @@ _LEGEND = (
     "rooflab, best rival: share of the speed of the ceiling (1.00: as fast), which is a copy or an addition of as many "
     "bytes, or the library's own kernel. –: no rival but the ceiling. target: the share that is wanted."
 )
+_MISSED = 'Why a target is missed: docs/kernels.md, "What is reached, and what limits the rest".'
 _NOISE = 0.01  # two medians of one run differ by so much for no reason
 
 
@@ -44,16 +45,6 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tune", action="store_true", help="find the best block sizes for this chip first")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
     parser.add_argument("--recorded", metavar="DEVICE", help="measure nothing; show the records of nvidia-h200, say")
-    plain = parser.parse_known_args
-
-    def parse(args: Any = None, namespace: Any = None) -> Any:
-        """Take kernels behind options, too: argparse takes those of the first words alone, and leaves the others."""
-        options, rest = plain(args, namespace)
-        late = [word for word in rest if not word.startswith("-")]
-        options.kernel = [*options.kernel, *late]
-        return options, [word for word in rest if word not in late]
-
-    parser.parse_known_args = parse  # type: ignore[method-assign]
 
 
 def bench(options: argparse.Namespace) -> int:
@@ -64,6 +55,8 @@ def bench(options: argparse.Namespace) -> int:
     if options.recorded:
         found, where, versions = _recorded(options.recorded, options.kernel, options.size)
         _show(found, options.output, where)
+        if any("missed" in row(name, one)[-1] for name, one in found.items()):
+            print(filled(_MISSED))
         print(filled(f"Recorded on {where} ({versions}): kernels that were changed since are as they were then."))
         return 0
     ready()
@@ -151,12 +144,17 @@ def _recorded(device: str, wanted: Sequence[str], size: str | None = None) -> tu
     Raises:
         ValueError: there are none of that device, kernel or size; the message names those that are there.
     """
+    from .kernels.catalogue import unknown
     from .records import all_records, records_folder, short_name
 
     records = {str(one["unit"]).removeprefix(_UNIT): one for one in all_records(device) if _of_kernels(one)}
     if not records:
         there = ", ".join(sorted({path.parent.name for path in records_folder().glob(f"*/{_UNIT}*.json")})) or "none"
         raise ValueError(f"There is no record of kernels on {device!r}; recorded devices: {there}.")
+    measured = dict.fromkeys([*(name for _, kernels in PICTURES.values() for name in kernels), *records])
+    for name in wanted:
+        if name not in measured:
+            raise unknown(f"No kernel {name!r} is measured", name, measured)
     if lacking := [name for name in wanted if name not in records]:
         raise ValueError(
             f"There is no record of {', '.join(lacking)} on {device!r}, but of {', '.join(sorted(records))}."

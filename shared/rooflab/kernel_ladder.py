@@ -9,34 +9,31 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .device import find_device
 from .files import output_folder
+from .kernel_ladder_figure import CEILINGS, PREDICTED, draw_ladder
 from .plaintext import filled, terminal_width
 from .progress import Progress
-from .records import reference, save_record, short_name
-from .specs import Chip, chip, find_chip
+from .records import all_records, save_record, short_name
+from .specs import find_chip
 from .tables import render_text
 from .units import format_si
 
 if TYPE_CHECKING:
     from .kernels.ladder import Step
 
-__all__ = ["add_ladder_options", "draw_ladder", "show_ladder"]
+__all__ = ["add_ladder_options", "show_ladder"]
 
 _UNIT = "ladder_"  # a record for each ladder, under this name and the kernel's
-_PREDICTED = "H200"  # of which all predictions are
+_RECORDED = "nvidia-h200"  # the folder of the device of which the predictions are
 _SLOW_S = 2e-3  # a step from here on is timed with fewer calls
-# Of each ladder: the shape where it is counted, and the ceiling.
+# Of each ladder: the shape where it is counted.
 _COUNTED = {"softmax": (64, 256), "matmul": (128, 128, 16), "attention": (1, 128, 16)}
-_CEILINGS = {
-    "softmax": "a copy of the same size",
-    "matmul": "the product of torch, by the vendor's library",
-    "attention": "the attention of torch, by the vendor's library where it is there",
-}
 
 
 def add_ladder_options(parser: argparse.ArgumentParser) -> None:
@@ -65,31 +62,31 @@ def show_ladder(options: argparse.Namespace) -> int:
     if options.diff:
         print(difference(*(_numbered(steps, number) for number in options.diff)) or "Nothing changes.")
         return 0
-    record = reference(f"{_UNIT}{options.kernel}")
-    seconds: Mapping[str, float] = {} if record is None else record["values"]["seconds"]
+    record = _recorded(options.kernel)
+    then: Mapping[str, float] = {} if record is None else record["values"]["seconds"]
+    seconds = then if {"ceiling", *(step.name for step in steps)} <= set(then) else {}
     on_gpu = torch.cuda.is_available()
     _refuse(options, on_gpu)
     size = (SIZES if on_gpu else _COUNTED)[options.kernel]
     told = f"{' x '.join(map(str, size))} in bf16"
-    where, then = _recorded(record, steps)
-    device = find_device().name if on_gpu else record["device"]["name"] if record else _PREDICTED
+    device = find_device().name if on_gpu else record["device"]["name"] if record else PREDICTED
     if on_gpu:
         seconds = _times(steps, size)
         head, cells = ["time", "of the ceiling"], _cells(steps, seconds)
-        told = f"Timed at {told}, each beside {_CEILINGS[options.kernel]}, by graph replay."
+        told = f"Timed at {told}, each beside {CEILINGS[options.kernel]}, by graph replay."
     else:
         head, cells = ["reads", "moved / used"], _counts(steps, size)
         told = f"Counted at {told}: how often the inputs are read; bytes moved, in whole sectors, per byte used."
-    expected = [format_si(predicted(step.ladder, step.name), "s") for step in steps]
+    roofs = [predicted(step.ladder, step.name) for step in steps]
     table = [
-        [f"{step.number} {step.name}", *cell, taken, *once, step.reason]
-        for step, cell, taken, once in zip(steps, cells, expected, then, strict=True)
+        [f"{step.number} {step.name}", *cell, format_si(roof, "s"), *_beside(then.get(step.name), roof), step.reason]
+        for step, cell, roof in zip(steps, cells, roofs, strict=True)
     ]
-    names = ["step", *head, f"predicted, {_PREDICTED}", *where, "what changes, and why"]
+    names = ["step", *head, f"predicted, {PREDICTED}", "recorded", "over the roof", "what changes, and why"]
     print(render_text(names, table, width=terminal_width(), wrap=True))
-    told += f"\nPredicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}"
-    lines = ["", f"{told}{f', and recorded on an {where[0]}.' if where else '.'}"]
-    if not on_gpu and len(set(expected)) < len(expected):
+    lines = ["", told, f"Predicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}: by the "
+             "highest of its roofs.", _told(options.kernel, record)]  # fmt: skip
+    if not on_gpu and len({row[len(head) + 1] for row in table}) < len(table):
         lines.append(
             "Steps with the same prediction ask memory for the same bytes; what else they differ in is not predicted. "
             "On a GPU they are timed."
@@ -124,105 +121,29 @@ def _keep(options: argparse.Namespace, seconds: Mapping[str, float], device: str
             print(filled(f"There are no roofs in it: no data sheet of {device} is known (rooflab.specs)."))
 
 
-def _recorded(record: Mapping[str, Any] | None, steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
-    """A column of the times on the reference device, and its heading; nothing where it is not another device's."""
+def _recorded(ladder: str) -> Mapping[str, Any] | None:
+    """The record of the device of which the predictions are; one that says no times is left out, which is told."""
+    for record in all_records(_RECORDED):
+        if record.get("unit") == f"{_UNIT}{ladder}":
+            seconds = record["values"].get("seconds")
+            if isinstance(seconds, Mapping) and all(isinstance(one, int | float) for one in seconds.values()):
+                return record
+            told = f"rooflab: the record of {ladder} on {_RECORDED} is damaged: restore it, or record it again."
+            print(told, file=sys.stderr)
+    return None
+
+
+def _beside(taken: float | None, roof: float) -> list[str]:
+    """What was recorded of a step, and how many times what its roof allows."""
+    return ["–", "–"] if taken is None else [format_si(taken, "s"), f"{taken / roof:.1f}"]
+
+
+def _told(ladder: str, record: Mapping[str, Any] | None) -> str:
+    """Where and when the recorded times were taken."""
     if record is None:
-        return [], [[] for _ in steps]
-    seconds = record["values"]["seconds"]
-    told = [[format_si(seconds[step.name], "s") if step.name in seconds else "–"] for step in steps]
-    return [short_name(record)], told
-
-
-def draw_ladder(ladder: str, seconds: Mapping[str, float], device: str = "") -> bytes:
-    """Return a picture (PNG): each step at the FLOPs for a byte that its threads ask for, and the rate it reached.
-
-    Args:
-        ladder: such as "matmul".
-        seconds: of each step, and of the "ceiling"; without any, the predictions are drawn.
-        device: on which they were measured (default: an H200). Its roofs are drawn, if its data sheet is known.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, predicted, units
-    from .plots.style import house_style, png, series_style, set_axis
-
-    flops, many = flops_of(ladder), units(ladder, SIZES[ladder])
-    at = {name: flops / (many * one.asked) for name, one in COUNTS[ladder].items()}
-    rates = {name: flops / (seconds[name] if seconds else predicted(ladder, name)) for name in at}
-    where = find_chip(device) if seconds and device else chip("h200")
-    title = f"The steps of {ladder} " + (f"under the roofs of an {_PREDICTED}" if where == chip("h200")
-                                         else f"on {device}, without roofs" if where is None
-                                         else f"under the roofs of {where.name}'s data sheet")  # fmt: skip
-    with matplotlib.rc_context(house_style):
-        fig = Figure(figsize=(7.2, 4.4), layout="constrained")
-        ax = fig.subplots()
-        ax.margins(y=0.09)  # numbers stand below their points
-        if where is not None:
-            _draw_roofs(ax, ladder, where, min(at.values()) / 3, max(at.values()) * 5)
-        style = series_style(0) | {"linewidth": 1.0}
-        ax.plot(list(at.values()), list(rates.values()), label="measured" if seconds else "predicted", **style)
-        if seconds:
-            ceiling = _CEILINGS[ladder].partition(", by")[0]
-            ax.axhline(flops / seconds["ceiling"], label=ceiling, color="#009E73", linewidth=1.2, zorder=1)
-        set_axis(ax.xaxis, label="FLOPs for a byte asked of the nearest cache", unit="", log=True)
-        set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
-        _draw_numbers(ax, at, rates)
-        fig.legend(loc="outside lower center", ncols=2)
-        names = [Line2D([], [], linestyle="none", label=f"{number} {name}") for number, name in enumerate(at, 1)]
-        fig.legend(handles=names, loc="outside right center", handlelength=0, handletextpad=0)
-        fig.suptitle(title, x=0.01, ha="left")
-        return png(fig)
-
-
-def _draw_roofs(ax: Any, ladder: str, where: Chip, first: float, last: float) -> None:
-    """Draw the roof of cache and matrix units over what is asked of the cache; that of the memory, if any, is level.
-
-    No data sheet has the cache's rate: of another chip than an H200 the matrix units' roof is level, too.
-
-    A byte that the cache answers for does not come from the memory: the memory's bytes have no place on this axis.
-    """
-    import numpy as np
-
-    from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, roofs, units
-    from .plots.style import BOUND
-
-    top, grid = roofs(where), np.geomspace(first, last, 300)
-    named = {"cache": ("cache", "B/s"), "matrix": ("matrix units", "FLOP/s")}
-    label = ", ".join(f"{name} {format_si(top[key], unit)}" for key, (name, unit) in named.items() if key in top)
-    if label:
-        line = np.minimum(grid * top.get("cache", np.inf), top.get("matrix", np.inf))
-        ax.plot(grid, line, linestyle="--", label=label, **BOUND)
-    least = min(one.memory for one in COUNTS[ladder].values()) * units(ladder, SIZES[ladder])
-    if least:
-        label = f"memory {format_si(top['memory'], 'B/s')}, each byte moved once"
-        ax.axhline(flops_of(ladder) * top["memory"] / least, linestyle=":", label=label, **BOUND)
-
-
-def _draw_numbers(ax: Any, at: Mapping[str, float], rates: Mapping[str, float]) -> None:
-    """Write the steps' numbers beside their points; those at one place share a label."""
-    import math
-
-    from matplotlib.patheffects import withStroke
-
-    groups: list[list[str]] = []
-    for name in at:
-        near = [each for each in groups if abs(math.log(at[each[0]] / at[name])) < 0.1
-                and abs(math.log(rates[each[0]] / rates[name])) < 0.2]  # fmt: skip
-        if near:
-            near[0].append(name)
-        else:
-            groups.append([name])
-    numbers = {name: str(number) for number, name in enumerate(at, 1)}
-    for group in groups:
-        x = at[group[-1]]
-        right = not any(1.01 < at[name] / x < 1.6 for name in at)  # where the next point is not
-        ax.annotate(
-            ", ".join(numbers[name] for name in group), (x, min(rates[name] for name in group)),
-            xytext=(5 if right else -5, -4), textcoords="offset points", fontsize=9, va="top",
-            ha="left" if right else "right", path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
+        return f"Recorded: nothing yet; `rooflab ladder {ladder} --record` on an {PREDICTED} keeps its times."
+    day = str(record.get("date", ""))[:10]
+    return f"Recorded on an {short_name(record)} on {day}. Over the roof: how many times the prediction."
 
 
 def _numbered(steps: Sequence[Step], number: int) -> Step:

@@ -5,17 +5,19 @@ import dataclasses
 import functools
 import itertools
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from rooflab import kernel_bench, kernel_figure, records
-from rooflab.cli import main
+from rooflab.cli import main, parse
 from rooflab.clocks import HostClock
+from rooflab.device import find_device
 from rooflab.kernels import benchmark
 from rooflab.kernels.attend.cases import cases as attention
 from rooflab.kernels.benchmark import Case, graph_clock, run_case, share
-from rooflab.kernels.catalogue import every_case
+from rooflab.kernels.catalogue import every_case, find_build
 from rooflab.kernels.jax_cases import cases as jax_cases
 from rooflab.kernels.pointwise.cases import cases as pointwise
 from rooflab.kernels.quantize.cases import cases as quantize
@@ -25,6 +27,7 @@ from rooflab.records import short_name
 from .agreement import DEVICE, torch
 
 CASES = [*rows(((6, 40),), DEVICE), *pointwise(((5, 24),), DEVICE), *quantize(((4, 64),), DEVICE)]
+A_CHIP = dataclasses.replace(find_device(), name="A chip", kind="cuda")
 CASES += attention(((16, 40, False), (16, 40, True)), ((2, 50, 16),), DEVICE, 40)
 CASES += jax_cases(((6, 40),), ((32, 24, 24),), ((16, 40, True),), ((16, 40, True),), DEVICE, 40)
 
@@ -245,15 +248,53 @@ def test_a_damaged_case_of_a_record_is_named_and_left_out(damage, monkeypatch, c
 
 
 def test_kernels_may_stand_behind_options(capsys):
-    parser = argparse.ArgumentParser()
-    kernel_bench.add_bench_options(parser)
     for words in (["gelu", "swiglu", "--recorded", "h"], ["gelu", "--recorded", "h", "swiglu"],
-                  ["--recorded", "h", "gelu", "swiglu"]):  # fmt: skip
-        found = parser.parse_args(["kernels", *words])
+                  ["--recorded", "h", "gelu", "swiglu"], ["--recorded", "h", "gelu", "--tune", "swiglu"]):  # fmt: skip
+        found = parse(["bench", "kernels", *words])
         assert (found.kernel, found.recorded) == (["gelu", "swiglu"], "h")
-    with pytest.raises(SystemExit):
-        parser.parse_args(["kernels", "--nonsense", "gelu"])
-    assert "unrecognized arguments: --nonsense\n" in capsys.readouterr().err
+    assert parse(["bench", "kernels", "--tune", "softmax"]).kernel == ["softmax"]
+    found = parse(["bench", "kernels", "softmax", "--size", "16384 x 1024", "gelu"])
+    assert (found.kernel, found.size) == (["softmax", "gelu"], "16384 x 1024")
+    found = parse(["compile", "softmax", "--for", "sm90", "gelu"])
+    assert (found.kernel, found.chip) == (["softmax", "gelu"], ["sm90"])
+    assert parse(["bench", "kernels"]).kernel == []
+    for words, left in (
+        (["bench", "kernels", "--nonsense", "gelu"], "--nonsense"),
+        (["ladder", "softmax", "--step", "1", "gelu"], "gelu"),
+    ):
+        with pytest.raises(SystemExit):
+            parse(words)
+        assert f"unrecognized arguments: {left}\n" in capsys.readouterr().err
+
+
+def test_a_name_that_is_nearly_one_is_told_the_right_one(monkeypatch, tmp_path):
+    with pytest.raises(ValueError, match=r"^No kernel 'rmsnorm' is measured; did you mean rms_norm\?$"):
+        list(every_case(["softmax", "rmsnorm"], device="cpu"))
+    with pytest.raises(ValueError, match=r"^No kernel 'zzz' is measured; expected one of softmax, .*, rms_norm, "):
+        list(every_case(["zzz"], device="cpu"))
+    monkeypatch.setattr("rooflab.kernels.catalogue.every_build", lambda: {"softmax": None, "layer_norm": None})
+    with pytest.raises(ValueError, match=r"^There is no kernel 'LayerNorm'; did you mean layer_norm\?$"):
+        find_build("LayerNorm")
+    monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path)
+    records.save_record("kernels_gelu", {}, device=A_CHIP)
+    with pytest.raises(ValueError, match=r"^No kernel 'softmx' is measured; did you mean softmax\?$"):
+        kernel_bench.bench(options(tmp_path, "softmx", "--recorded", "a-chip"))
+    with pytest.raises(ValueError, match=r"^There is no record of softmax on 'a-chip', but of gelu\.$"):
+        kernel_bench.bench(options(tmp_path, "softmax", "--recorded", "a-chip"))
+
+
+@pytest.mark.parametrize(("taken", "told"), [(1e-5, False), (2e-5, True)])
+def test_of_a_target_that_is_missed_it_is_said_where_the_reason_stands(taken, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path)
+    one = {"ceiling": "copy", "target": 0.95, "seconds": {"copy": 1e-5, "rooflab": taken}}
+    records.save_record("kernels_gelu", {"gelu 8 x 8": one}, device=A_CHIP)
+    assert kernel_bench.bench(options(tmp_path, "--recorded", "a-chip")) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Why a target is missed: ")]
+    assert len(lines) == told
+    for line in lines:
+        path, heading = line.removeprefix("Why a target is missed: ").rstrip(".").split(", ", 1)
+        notes = (Path(__file__).resolve().parents[2] / path).read_text(encoding="utf-8")
+        assert f"\n## {heading.strip(chr(34))}\n" in notes
 
 
 def test_a_size_may_be_typed_without_spaces(tmp_path, monkeypatch):

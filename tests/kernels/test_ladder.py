@@ -5,10 +5,11 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import json
 
 import pytest
 
-from rooflab import kernel_ladder
+from rooflab import kernel_ladder, kernel_ladder_figure
 from rooflab.counters import count
 from rooflab.device import find_device
 from rooflab.files import OutputError
@@ -87,6 +88,8 @@ def test_a_reader_goes_from_one_step_to_the_next_with_a_diff():
 def test_a_ladder_that_is_none_is_told():
     with pytest.raises(ValueError, match="no ladder of 'nothing'; expected one of softmax"):
         find_ladder("nothing")
+    with pytest.raises(ValueError, match=r"no ladder of 'mat_mul'; did you mean matmul\?$"):
+        find_ladder("mat_mul")
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="on a GPU the command measures")
@@ -317,6 +320,9 @@ SECONDS = {
 }
 
 
+H200 = dataclasses.replace(find_device(), name="NVIDIA H200", kind="cuda")
+
+
 def ladder(*words):
     parser = argparse.ArgumentParser()
     kernel_ladder.add_ladder_options(parser)
@@ -327,19 +333,46 @@ def ladder(*words):
 def test_times_of_the_reference_device_stand_beside_the_counts(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path)
     assert ladder() == 0
-    assert "67 µs" not in capsys.readouterr().out
-    device = dataclasses.replace(find_device(), name="NVIDIA H200")
-    save_record("ladder_softmax", {"seconds": SECONDS}, device=device)
+    told = capsys.readouterr().out
+    assert "67 µs" not in told
+    assert "Recorded: nothing yet; `rooflab ladder softmax --record` on an H200 keeps its times." in told
+    (row,) = (line for line in told.splitlines() if line.startswith("1 naive"))
+    assert [cell.strip() for cell in row.split("|")][3:6] == ["257 µs", "–", "–"]
+    save_record("ladder_softmax", {"seconds": SECONDS}, device=H200)
     assert ladder("--figure", str(tmp_path / "steps.png")) == 0
     told = capsys.readouterr().out
     rows = [line.split("|") for line in told.splitlines() if "|" in line]
-    assert [cell.strip() for cell in rows[0]][3:5] == ["predicted, H200", "H200"]
-    assert rows[4][0].strip() == "4 registers"
-    assert rows[4][4].strip() == "67 µs"
-    assert "and recorded on an H200." in told
+    assert [cell.strip() for cell in rows[0]][3:6] == ["predicted, H200", "recorded", "over the roof"]
+    assert [cell.strip() for cell in rows[1]][3:6] == ["257 µs", "1.7 ms", "6.6"]
+    assert [cell.strip() for cell in rows[4]][3:6] == ["62.8 µs", "67 µs", "1.1"]
+    (day,) = (json.loads(path.read_text())["date"][:10] for path in tmp_path.glob("nvidia-h200/ladder_softmax.json"))
+    assert f"Recorded on an H200 on {day}. Over the roof: how many times the prediction." in told
     assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="There is no GPU here, so there are no times to record"):
         ladder("--record")
+
+
+@counts
+@pytest.mark.parametrize("damage", [{}, {"seconds": 3}, {"seconds": {"naive": None}}])
+def test_a_damaged_record_of_a_ladder_is_named_and_left_out(damage, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path)
+    save_record("ladder_softmax", damage, device=H200)
+    assert ladder() == 0
+    told = capsys.readouterr()
+    assert "the record of softmax on nvidia-h200 is damaged: restore it, or record it again" in told.err
+    assert "Recorded: nothing yet" in told.out
+
+
+@counts
+def test_a_step_that_is_not_in_the_record_has_a_dash_and_the_figure_its_predictions(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path)
+    save_record("ladder_softmax", {"seconds": {"naive": 1.7e-3, "ceiling": 66e-6}}, device=H200)
+    drawn = []
+    monkeypatch.setattr(kernel_ladder, "draw_ladder", lambda *given: drawn.append(given) or b"")
+    assert ladder("--figure", str(tmp_path / "steps.png")) == 0
+    rows = [[cell.strip() for cell in line.split("|")] for line in capsys.readouterr().out.splitlines() if "|" in line]
+    assert [row[4:6] for row in rows[1:3]] == [["1.7 ms", "6.6"], ["–", "–"]]
+    assert drawn == [("softmax", {}, "NVIDIA H200")]
 
 
 @pytest.mark.parametrize("name", LADDERS)
@@ -354,7 +387,7 @@ def test_a_ladder_has_a_figure_whose_names_are_apart_and_whose_points_are_under_
     figures, png = [], style.png
     monkeypatch.setattr(style, "png", lambda fig: figures.append(fig) or png(fig))
     times = {step.name: predicted(name, step.name) * 1.2 for step in LADDERS[name]} | {"ceiling": 1e-4}
-    assert kernel_ladder.draw_ladder(name, times if measured else {}).startswith(b"\x89PNG")
+    assert kernel_ladder_figure.draw_ladder(name, times if measured else {}).startswith(b"\x89PNG")
     (fig,), (ax,) = figures, figures[0].axes
     fig.draw_without_rendering()  # the sizes of texts were those of the picture's resolution
     numbers = sorted(number for each in ax.texts for number in each.get_text().split(", "))
@@ -389,7 +422,7 @@ def test_another_chips_times_are_under_its_own_roofs_or_none(device, title, roof
     figures = []
     monkeypatch.setattr(style, "png", lambda fig: figures.append(fig) or b"")
     times = {step.name: predicted("matmul", step.name) * 3 for step in LADDERS["matmul"]} | {"ceiling": 1e-3}
-    kernel_ladder.draw_ladder("matmul", times, device)
+    kernel_ladder_figure.draw_ladder("matmul", times, device)
     (fig,) = figures
     assert fig.get_suptitle() == f"The steps of matmul {title}"
     named = [text.get_text() for legend in fig.legends for text in legend.get_texts()]

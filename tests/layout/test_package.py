@@ -24,7 +24,7 @@ LAYERS = {
     "showing": {"display", "explorer", "plaintext", "plots", "progress", "tables", "widgets"},
     "teaching": {
         "__main__", "answers", "book", "bookmap", "check", "classroom", "cli", "devicecard", "execute",
-        "grading", "kernel_bench", "kernel_commands", "kernel_figure", "kernel_ladder",
+        "grading", "kernel_bench", "kernel_commands", "kernel_figure", "kernel_ladder", "kernel_ladder_figure",
         "nbkernel", "prediction", "reporting", "runs", "scratch", "session", "speed", "tour", "traffic",
         "wording",
     },

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from rooflab.kernels.catalogue import unknown
 from rooflab.kernels.launching import ready
 
 __all__ = ["LADDERS", "Step", "code_of", "difference", "find_ladder"]
@@ -89,10 +90,10 @@ def find_ladder(kernel: str) -> tuple[Step, ...]:
     """Return the steps of a kernel.
 
     Raises:
-        ValueError: it has none; the message names those that have.
+        ValueError: it has none; the message names the nearest that has one, or all of them.
     """
     if kernel not in LADDERS:
-        raise ValueError(f"There is no ladder of {kernel!r}; expected one of {', '.join(LADDERS)}.")
+        raise unknown(f"There is no ladder of {kernel!r}", kernel, LADDERS)
     return LADDERS[kernel]
 
 
