@@ -55,7 +55,9 @@ _LETTERS = {
     "cross": "tokens x words",
 }  # fmt: skip
 _NAMES = {"torch": "torch's own int4/int8 product"}  # in the legend, of what has no name of its own
-_STAGGER = (-0.3, 0.3, -0.16, 0.16)  # rows; so that rivals of equal speed do not cover each other
+_LANES = (0.0, -0.27, 0.27)  # rows; points of about the same speed lie on several, so that none covers another
+_NEAR = 0.025  # of the axis; points of one lane lie farther apart, where that is possible
+_FAR = 0.5  # from this share on nothing is lost where the axis does not begin at 0: the points tell more
 
 
 def picture_of(kernel: str) -> str:
@@ -82,25 +84,28 @@ def draw_pictures(found: Mapping[str, Mapping[str, Any]], where: str = "") -> di
 def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any]], where: str) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     from .plots.style import BOUND, house_style, png
 
     lines = _lines(order, found)
     with matplotlib.rc_context(house_style):
-        fig = Figure(figsize=(7.2, 1.5 + 0.24 * len(lines)), layout="constrained")
+        high = 0.33 if any(len(one["seconds"]) > 2 for one in found.values()) else 0.26  # inches; rivals need room
+        fig = Figure(figsize=(7.2, 1.5 + high * len(lines)), layout="constrained")
         ax = fig.subplots()
         ax.axvline(1.0, linestyle="--", label="ceiling", **dict[str, Any](BOUND))
-        shares = _points(ax, lines, found)
+        left, right = _limits(found)
+        _points(ax, lines, found, right - left)
         ax.set_yticks(range(len(lines)), [text if case else "" for text, case in lines])
         for place, (text, case) in enumerate(lines):
             if not case:  # a heading is long, and its line is empty: beside the axis it would make that narrow
                 ax.text(0.008, place, text, transform=ax.get_yaxis_transform(), va="center", fontweight="bold",
                         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=2)  # fmt: skip
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10]))
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
-        right = max(1.02, *shares) * 1.03  # a point at the edge is whole
-        axis = "share of the ceiling's speed" + (f" ({where})" if where else "")
-        ax.set(ylim=(len(lines) - 0.4, -0.6), xlim=(0, right), xlabel=axis)
+        axis = "share of the ceiling's speed" + (f", from {left:.2f} on" if left else "")
+        ax.set(ylim=(len(lines) - 0.4, -0.6), xlim=(left, right), xlabel=axis + (f" ({where})" if where else ""))
         marks = len(ax.get_legend_handles_labels()[0])
         fig.legend(loc="outside lower center", ncols=math.ceil(marks / math.ceil(marks / 5)))
         fig.suptitle(f"{title}: how near each comes to its ceiling", x=0.01, ha="left")
@@ -123,33 +128,59 @@ def _lines(order: Sequence[str], found: Mapping[str, Mapping[str, Any]]) -> list
     return lines
 
 
-def _points(ax: Any, lines: Sequence[tuple[str, str]], found: Mapping[str, Mapping[str, Any]]) -> list[float]:
-    """Draw the candidates, the targets and our shares as numbers; return the shares."""
+def _limits(found: Mapping[str, Mapping[str, Any]]) -> tuple[float, float]:
+    """Both ends of the axis: every point and target on it, and the ceiling; 0, if some of them are nearer to it."""
+    from .kernels.benchmark import share
+
+    shown = [value for one in found.values() for value in (*share(one["seconds"], one["ceiling"]).values(),
+                                                           one["target"])]  # fmt: skip
+    left = math.floor(20 * (min(shown) - 0.02)) / 20 if min(shown) >= _FAR else 0.0
+    right = max(1.02, *shown)
+    return left, right + 0.03 * (right - left)  # a point at the edge is whole
+
+
+def _points(ax: Any, lines: Sequence[tuple[str, str]], found: Mapping[str, Mapping[str, Any]], span: float) -> None:
+    """Draw the candidates, the targets and our shares as numbers, with a heading over these."""
     from .kernels.benchmark import OURS, share
     from .plots.style import series_style
 
     shares = {case: share(found[case]["seconds"], found[case]["ceiling"]) for _, case in lines if case}
     present = {name for each in shares.values() for name in each} - {OURS}
     rivals = [name for name in _RIVALS if name in present] + sorted(present - set(_RIVALS))
-    own: list[tuple[float, int]] = []
+    at: dict[str, list[tuple[float, float]]] = {name: [] for name in (OURS, *rivals)}
     targets: list[tuple[float, int]] = []
-    others: dict[str, list[tuple[float, float]]] = {name: [] for name in rivals}
+    beside = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8.5, "color": series_style(0)["color"]}
+    ax.annotate(OURS, (1.01, 0), **beside)  # beside the first line, which is a kernel's name
     for place, (_, case) in enumerate(lines):
         if not case:
             continue
         ax.axhline(place, color="#e4e4e4", linewidth=0.7, zorder=0.5)
-        own.append((shares[case][OURS], place))
         targets.append((found[case]["target"], place))
-        for name in rivals:
-            if name in shares[case]:
-                others[name].append((shares[case][name], place + _STAGGER[rivals.index(name) % len(_STAGGER)]))
-        ax.annotate(f"{shares[case][OURS]:.2f}", (1.01, place), xycoords=("axes fraction", "data"), va="center",
-                    fontsize=8.5, color=series_style(0)["color"])  # fmt: skip
+        points = {name: shares[case][name] for name in at if name in shares[case]}
+        for name, lane in _apart(points, _NEAR * span).items():
+            at[name].append((points[name], place + lane))
+        ax.annotate(f"{shares[case][OURS]:.2f}", (1.01, place), **beside)
     bare: dict[str, Any] = {"linestyle": "none"}
     ax.plot(*zip(*targets, strict=True), label="target", marker="|", color="#333333", markersize=11, **bare)
-    ax.plot(*zip(*own, strict=True), label=OURS, **series_style(0) | bare | {"markersize": 7.5, "zorder": 4})
+    ax.plot(*zip(*at[OURS], strict=True), label=OURS, **series_style(0) | bare | {"markersize": 6.2, "zorder": 4})
     for name in rivals:
         look = series_style(1 + _RIVALS.index(name) if name in _RIVALS else len(_RIVALS) + 1)
-        look |= bare | {"markersize": 5, "zorder": 4.5}  # on ours, which is larger: none is hidden
-        ax.plot(*zip(*others[name], strict=True), label=_NAMES.get(name, name), **look)
-    return [value for each in shares.values() for value in each.values()]
+        look |= bare | {"markersize": 4.5, "zorder": 4.5}  # on ours, which is larger: none is hidden
+        ax.plot(*zip(*at[name], strict=True), label=_NAMES.get(name, name), **look)
+
+
+def _apart(points: Mapping[str, float], near: float) -> dict[str, float]:
+    """The lane of each point of a line: the first one where no other is near, else where they are farthest away.
+
+    >>> _apart({"rooflab": 0.99, "eager": 0.5, "liger": 0.98, "compiled": 0.99}, 0.02)
+    {'rooflab': 0.0, 'eager': 0.0, 'liger': -0.27, 'compiled': 0.27}
+    """
+    lanes: dict[str, float] = {}
+    for name, value in points.items():
+        room = {
+            lane: min((abs(value - points[other]) for other, its in lanes.items() if its == lane), default=math.inf)
+            for lane in _LANES
+        }
+        free = [lane for lane in _LANES if room[lane] >= near]
+        lanes[name] = free[0] if free else max(room, key=room.__getitem__)
+    return lanes

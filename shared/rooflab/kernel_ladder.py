@@ -72,19 +72,19 @@ def show_ladder(options: argparse.Namespace) -> int:
     device = find_device().name if on_gpu else record["device"]["name"] if record else PREDICTED
     if on_gpu:
         seconds = _times(steps, size)
-        head, cells = ["time", "of the ceiling"], _cells(steps, seconds)
-        told = f"Timed at {told}, each beside {CEILINGS[options.kernel]}, by graph replay."
+        head, cells = ["time", "share"], _cells(steps, seconds)
+        told = f"Timed at {told}, by graph replay. Share: of the speed of {CEILINGS[options.kernel]}."
     else:
-        head, cells = ["reads", "moved / used"], _counts(steps, size)
-        told = f"Counted at {told}: how often the inputs are read; bytes moved, in whole sectors, per byte used."
+        head, cells = ["reads", "moved"], _counts(steps, size)
+        told = f"Counted at {told}. Reads: of the inputs. Moved: bytes in whole sectors, for each byte used."
     roofs = [predicted(step.ladder, step.name) for step in steps]
     table = [
         [f"{step.number} {step.name}", *cell, format_si(roof, "s"), *_beside(then.get(step.name), roof), step.reason]
         for step, cell, roof in zip(steps, cells, roofs, strict=True)
     ]
-    names = ["step", *head, f"predicted, {PREDICTED}", "recorded", "over the roof", "what changes, and why"]
+    names = ["step", *head, "predicted", "recorded", "x roof", "what changes, and why"]
     print(render_text(names, table, width=terminal_width(), wrap=True))
-    lines = ["", told, f"Predicted from counts, of an H200 at {' x '.join(map(str, SIZES[options.kernel]))}: by the "
+    lines = ["", told, f"Predicted from counts, of an {PREDICTED} at {' x '.join(map(str, SIZES[options.kernel]))}: by the "
              "highest of its roofs.", _told(options.kernel, record)]  # fmt: skip
     if not on_gpu and len({row[len(head) + 1] for row in table}) < len(table):
         lines.append(
@@ -143,7 +143,7 @@ def _told(ladder: str, record: Mapping[str, Any] | None) -> str:
     if record is None:
         return f"Recorded: nothing yet; `rooflab ladder {ladder} --record` on an {PREDICTED} keeps its times."
     day = str(record.get("date", ""))[:10]
-    return f"Recorded on an {short_name(record)} on {day}. Over the roof: how many times the prediction."
+    return f"Recorded on an {short_name(record)} on {day}. x roof: as many times the prediction."
 
 
 def _numbered(steps: Sequence[Step], number: int) -> Step:

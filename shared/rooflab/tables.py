@@ -83,7 +83,7 @@ def render_text(
     lines = [list(header)] * any(header) + [list(row) for row in rows]
     widths = [max((_width(line[i]) for line in lines), default=0) for i in range(len(header))]
     left = {0, len(header) - 1} if width is not None else {0}
-    room = max(20, (width or 0) - sum(widths[:-1]) - 3 * (len(widths) - 1))
+    room = max(14, (width or 0) - sum(widths[:-1]) - 3 * (len(widths) - 1))
     shown = []
     for line in lines:
         parts = [

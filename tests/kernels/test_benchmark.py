@@ -325,3 +325,61 @@ def test_pictures_say_what_sizes_are_and_hide_no_rival(monkeypatch):
     rival, ours = lines["torch's own int4/int8 product"], lines["rooflab"]
     assert rival.get_zorder() > ours.get_zorder()
     assert rival.get_markersize() < ours.get_markersize()
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """A function that draws cases of one picture, and returns its figure."""
+    from rooflab.plots import style
+
+    figures = []
+    monkeypatch.setattr(style, "png", lambda fig: figures.append(fig) or b"")
+
+    def draw(found):
+        kernel_figure.draw_pictures(found)
+        figures[-1].draw_without_rendering()
+        return figures[-1]
+
+    return draw
+
+
+def of_shares(target=0.95, **shares):
+    return {"ceiling": "copy", "target": target, "seconds": {"copy": 1e-5, **{n: 1e-5 / s for n, s in shares.items()}}}
+
+
+@pytest.mark.parametrize(
+    ("lowest", "target", "left"), [(0.98, 0.95, 0.9), (0.98, 0.9, 0.85), (0.6, 0.95, 0.55), (0.07, 0.95, 0.0)]
+)
+def test_an_axis_begins_near_its_points_and_says_so_and_holds_ceiling_and_targets(lowest, target, left, drawn):
+    fig = drawn({"gelu 8 x 8": of_shares(target, rooflab=1.02, eager=lowest), "gelu 9 x 9": of_shares(rooflab=0.99)})
+    (ax,) = fig.axes
+    low, high = ax.get_xlim()
+    assert low == pytest.approx(left)
+    assert (f", from {left:.2f} on" in ax.get_xlabel()) == (left > 0)
+    shown = [x for line in ax.get_lines() if line.get_label() in ("ceiling", "target", "rooflab", "eager")
+             for x in line.get_xdata()]  # fmt: skip
+    assert {1.0, target, 0.95} <= set(shown)
+    assert low < min(shown)
+    assert max(shown) < high
+
+
+def test_the_numbers_of_our_share_have_a_heading(drawn):
+    (ax,) = drawn({"gelu 8 x 8": of_shares(rooflab=0.9876), "gelu 9 x 9": of_shares(rooflab=0.5)}).axes
+    column = [text for text in ax.texts if text.get_text() in ("rooflab", "0.99", "0.50")]
+    boxes = [text.get_window_extent() for text in column]
+    assert [text.get_text() for text in column] == ["rooflab", "0.99", "0.50"]
+    assert len({box.x0 for box in boxes}) == 1
+    assert boxes[0].y0 > boxes[1].y1 > boxes[2].y1
+
+
+def test_points_of_equal_speed_do_not_cover_each_other(drawn):
+    fig = drawn({f"swiglu {n} x 8": of_shares(rooflab=0.99, eager=0.07, compiled=0.992, liger=0.985) for n in (1, 2)})
+    (ax,) = fig.axes
+    points = []
+    for line in ax.get_lines():
+        if line.get_label() in ("rooflab", "eager", "compiled", "liger"):
+            half = line.get_markersize() / 2 * fig.dpi / 72
+            points += [(*place, half) for place in ax.transData.transform(line.get_xydata())]
+    assert len(points) == 8
+    for (x, y, half), (u, v, other) in itertools.combinations(points, 2):
+        assert max(abs(x - u), abs(y - v)) > half + other

@@ -342,11 +342,11 @@ def test_times_of_the_reference_device_stand_beside_the_counts(tmp_path, monkeyp
     assert ladder("--figure", str(tmp_path / "steps.png")) == 0
     told = capsys.readouterr().out
     rows = [line.split("|") for line in told.splitlines() if "|" in line]
-    assert [cell.strip() for cell in rows[0]][3:6] == ["predicted, H200", "recorded", "over the roof"]
+    assert [cell.strip() for cell in rows[0]][3:6] == ["predicted", "recorded", "x roof"]
     assert [cell.strip() for cell in rows[1]][3:6] == ["257 µs", "1.7 ms", "6.6"]
     assert [cell.strip() for cell in rows[4]][3:6] == ["62.8 µs", "67 µs", "1.1"]
     (day,) = (json.loads(path.read_text())["date"][:10] for path in tmp_path.glob("nvidia-h200/ladder_softmax.json"))
-    assert f"Recorded on an H200 on {day}. Over the roof: how many times the prediction." in told
+    assert f"Recorded on an H200 on {day}. x roof: as many times the prediction." in told
     assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="There is no GPU here, so there are no times to record"):
         ladder("--record")
@@ -436,3 +436,18 @@ def test_lines_below_the_table_are_as_wide_as_the_terminal(monkeypatch, capsys):
     told = capsys.readouterr().out.partition("\n\n")[2].splitlines()
     assert len(told) > 3
     assert all(len(line) <= 60 for line in told)
+
+
+@counts
+@pytest.mark.parametrize("name", ["softmax", "attention"])
+def test_the_table_fits_into_eighty_columns(name, monkeypatch, tmp_path, capsys):
+    for module in ("kernel_ladder", "plaintext"):
+        monkeypatch.setattr(f"rooflab.{module}.terminal_width", lambda: 80)
+    monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path)
+    monkeypatch.setattr(kernel_ladder, "_counts", lambda steps, size: [["64.5", "16"]] * len(steps))
+    seconds = {step.name: 123.4e-6 for step in LADDERS[name]} | {"ceiling": 66e-6}
+    save_record(f"ladder_{name}", {"seconds": seconds}, device=H200)
+    parser = argparse.ArgumentParser()
+    kernel_ladder.add_ladder_options(parser)
+    assert kernel_ladder.show_ladder(parser.parse_args([name])) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
