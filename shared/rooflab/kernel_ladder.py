@@ -76,16 +76,17 @@ def show_ladder(options: argparse.Namespace) -> int:
         told = f"Timed at {told}, by graph replay. Share: of the speed of {CEILINGS[options.kernel]}."
     else:
         head, cells = ["reads", "moved"], _counts(steps, size)
-        told = f"Counted at {told}. Reads: of the inputs. Moved: bytes in whole sectors, for each byte used."
+        told = f"Counted at {told}. Reads: how often each input is read. Moved: bytes in whole sectors, per byte used."
     roofs = [predicted(step.ladder, step.name) for step in steps]
     table = [
-        [f"{step.number} {step.name}", *cell, format_si(roof, "s"), *_beside(then.get(step.name), roof), step.reason]
-        for step, cell, roof in zip(steps, cells, roofs, strict=True)
+        [f"{step.number} {step.name}", *cell, format_si(best, "s"), *_beside(then.get(step.name), best), step.reason]
+        for step, cell, best in zip(steps, cells, roofs, strict=True)
     ]
     names = ["step", *head, "predicted", "recorded", "x roof", "what changes, and why"]
     print(render_text(names, table, width=terminal_width(), wrap=True))
-    lines = ["", told, f"Predicted from counts, of an {PREDICTED} at {' x '.join(map(str, SIZES[options.kernel]))}: by the "
-             "highest of its roofs.", _told(options.kernel, record)]  # fmt: skip
+    at = " x ".join(map(str, SIZES[options.kernel]))
+    roof = f"Predicted from counts, of an {PREDICTED} at {at}: by the highest of its roofs."
+    lines = ["", told, roof, _told(options.kernel, record)]
     if not on_gpu and len({row[len(head) + 1] for row in table}) < len(table):
         lines.append(
             "Steps with the same prediction ask memory for the same bytes; what else they differ in is not predicted. "
