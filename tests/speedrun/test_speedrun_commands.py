@@ -52,7 +52,7 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     text = toys.corpus()
 
-    def here(data, device, ranks, *, quiet=False):
+    def here(data, device, ranks):
         return commands.Here(find_device(), text, CEILINGS if ranks.first else None, ranks)
 
     monkeypatch.setattr(commands, "here", here)
@@ -146,6 +146,29 @@ def test_bad_input_gets_a_sentence(options, sentence, capsys):
     assert sentence in err
     assert err.strip().splitlines()[-1].startswith("rooflab: ")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("options", [
+    ["--rung", "small-vocabulary"], ["--only", "muon,small-vocabulary"], ["--set", "cut_vocabulary=8192"],
+    ["--rung", "muon", "--set", "cut_vocabulary=40"], ["ladder", "--set", "cut_vocabulary=8192"],
+    ["ladder", "--only", "small-vocabulary"],
+])  # fmt: skip
+def test_a_text_without_byte_pairs_is_not_cut_and_nothing_is_measured_before_that_is_said(options, capsys, monkeypatch):
+    def place(data, device, ranks):
+        return commands.Here(find_device(), toys.corpus(), None, ranks)
+
+    monkeypatch.setattr(commands, "here", place)
+    monkeypatch.setattr("rooflab.ceilings.measured_ceilings", lambda *_, **__: pytest.fail("measured"))
+    code, _, err = run(*options, "--out", "one", capsys=capsys)
+    assert code == 1
+    name = "small-vocabulary" if "small-vocabulary" in options[-1] else "cut_vocabulary"
+    assert f"expected the corpus code with {name}: toy has no byte pairs to cut, its tokens are bytes" in err
+    assert not Path("one").exists()
+
+
+def test_a_rung_for_other_texts_that_was_not_asked_for_by_name_is_left_out(capsys):
+    _, out, _ = run("--without", "compile", "--steps", "1", *TOY, "--out", "one", capsys=capsys)
+    assert "The rung small-vocabulary is left out: toy has no byte pairs to cut, its tokens are bytes." in out
 
 
 @pytest.mark.parametrize(
@@ -267,8 +290,8 @@ def test_an_accelerators_ladder_compiles_its_runs_together_first(monkeypatch, tm
     """What is compiled beforehand is what is measured then; each rung's result is on disk before the next begins."""
     compiled, measured, kept = [], [], []
     card = SimpleNamespace(is_accelerator=True, memory_bytes=150e9, jax=None, slug="card")
-    place = SimpleNamespace(device=card, data=toys.corpus(), ceilings=CEILINGS, ranks=Ranks())
-    monkeypatch.setattr(commands, "here", lambda *_, **__: place)
+    place = commands.Here(card, toys.corpus(), CEILINGS, Ranks())
+    monkeypatch.setattr(commands, "here", lambda *_: place)
     monkeypatch.setattr("rooflab.speedrun.rungs.missing", lambda rung, *_: "no" if rung.name == "graph" else "")
     monkeypatch.setattr("rooflab.records.save_record", lambda unit, values, **_: kept.append(list(values["rungs"])))
     monkeypatch.setattr("os.cpu_count", lambda: 16)
