@@ -130,8 +130,13 @@ def test_folders_of_its_own_are_numbered(capsys, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--rung", "warp"], "expected a rung, one of baseline"),
-        (["--set", "speed=3"], "expected a switch of a run"),
+        (["--rung", "warp"], "expected a rung; found 'warp': they are baseline, tf32, bf16"),
+        (["--rung", "fused-los"], "expected a rung; found 'fused-los': did you mean fused-loss?"),
+        (["--up-to", "fused_loss"], "found 'fused_loss': did you mean fused-loss?"),
+        (["--only", "muon,rotery"], "found 'rotery': did you mean rotary?"),
+        (["--without", "Muon"], "found 'Muon': did you mean muon?"),
+        (["ladder", "--only", "mun"], "found 'mun': did you mean muon?"),
+        (["--set", "xyzzy=3"], "expected a switch of a run; found 'xyzzy': they are accumulation, activation"),
         (["--set", "lenght=3"], "found 'lenght': did you mean length?"),
         (["--set", "vocabulary=10"], "--set cut_vocabulary=N, which leaves N tokens of the text's own, in place of"),
         (["--set", "layers=many"], "expected --set layers= and a whole number; found 'many'"),

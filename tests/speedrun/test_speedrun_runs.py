@@ -127,8 +127,10 @@ def test_rungs_are_chosen_by_name():
     assert chosen(up_to="bf16", without=["tf32"]) == ("bf16",)
     assert len(chosen(without=["muon"])) == len(RUNGS) - 2
     assert chosen(rung="baseline") == ()
-    with pytest.raises(ConfigError, match="expected a rung, one of baseline"):
+    with pytest.raises(ConfigError, match="expected a rung; found 'warp': they are baseline, tf32"):
         chosen(rung="warp")
+    with pytest.raises(ConfigError, match="expected a switch of a run; found 'lenght': did you mean length"):
+        toys.config(lenght=3)
     with pytest.raises(ConfigError, match="found more than one"):
         chosen(rung="muon", up_to="bf16")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from .config import Config, ConfigError
+from .spelling import unknown
 
 if TYPE_CHECKING:
     from .data import Corpus
@@ -63,9 +63,7 @@ def switches(texts: list[str]) -> dict[str, Any]:
         if name in _ELSEWHERE:
             raise ConfigError(f"expected {_ELSEWHERE[name]} in place of --set {name}=")
         if name not in kinds:
-            near = get_close_matches(name, kinds, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"they are {', '.join(sorted(kinds))}"
-            raise ConfigError(f"expected a switch of a run; found {name!r}: {hint}")
+            raise ConfigError(unknown("a switch of a run", name, sorted(kinds)))
         read = _READERS.get(kinds.get(name, ""), str)
         try:
             found[name] = read(value)

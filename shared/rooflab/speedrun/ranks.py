@@ -60,20 +60,18 @@ class Ranks:
         """
         if self.world == 1:
             return work(values)
-        import torch
         import torch.distributed as dist
 
         count = len(values)
         each = -(-count // self.world)
-        start = min(self.rank * each, max(count - each, 0))
-        own = work(values[start : start + each]).contiguous()
+        places = [min(rank * each, max(count - each, 0)) for rank in range(self.world)]
+        own = work(values[places[self.rank] :][:each]).contiguous()
         parts = own.new_empty(self.world, *own.shape)
         dist.all_gather(list(parts.unbind(0)), own)
-        places = [min(rank * each, max(count - each, 0)) for rank in range(self.world)]
         whole = own.new_empty(count, *own.shape[1:])
         for place, part in zip(places, parts, strict=True):
             whole[place : place + len(part)] = part
-        return torch.as_tensor(whole)
+        return whole
 
     def wait(self) -> None:
         """Until all are here."""
