@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..device import Device
-from ..locks import claimed
+from ..locks import alone_in
 from ..logbook import now
 from ..records import code_commit
 from ..state import atomic_write
@@ -59,7 +59,7 @@ class RunFolder:
         Raises:
             ConfigError: one does already.
         """
-        with claimed(self.path) as free:
+        with alone_in(self.path, patience_s=0.0) as free:
             if not free:
                 raise ConfigError(f"Another process runs in {self.path}: wait for it, or give another --out.")
             yield
