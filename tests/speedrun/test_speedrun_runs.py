@@ -238,7 +238,7 @@ def test_a_damaged_checkpoint_and_none_are_told(tmp_path):
     [
         (lambda kept: [kept], "lacks config"),
         (lambda kept: {name: kept[name] for name in kept if name != "params"}, "lacks params"),
-        (lambda kept: kept | {"watch": {}}, "lacks losses, measured_at, norms, pending"),
+        (lambda kept: kept | {"watch": {}}, "lacks losses, norms, pending"),
         (lambda kept: kept | {"step": 10**9}, "step 1000000000 of 30"),
         (lambda kept: kept | {"step": "7"}, "step 7 of 30"),
         (lambda kept: kept | {"params": kept["params"][:10]}, "not those of this model"),
@@ -311,13 +311,17 @@ leave(0)
 """
 
 
+def torchrun(script, *options):
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "shared"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    return subprocess.run([*command, *options], env=environment, capture_output=True, text=True, timeout=300)
+
+
 def test_two_ranks_train_as_one_with_twice_the_batch(tmp_path):
     runs = {"adamw": {"batch": 4, "steps": 10}, "muon": {"batch": 4, "steps": 10, "optimizer": "muon", "layers": 3}}
     script = tmp_path / "ranked.py"
     script.write_text(RANKED.format(root=str(ROOT), runs=runs, folder=str(tmp_path)))
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "shared"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = torchrun(script)
     assert done.returncode == 0, done.stderr[-2000:]
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     assert first == second
@@ -326,6 +330,87 @@ def test_two_ranks_train_as_one_with_twice_the_batch(tmp_path):
         assert first[name]["losses"] == pytest.approx(losses, rel=2e-3)
         assert first[name]["bits"] == pytest.approx(alone.bits_per_byte, rel=2e-3)
         assert first[name]["tokens"] == alone.tokens
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.speedrun import toys
+from rooflab.device import Device
+from rooflab.speedrun.ranks import joined, leave
+from rooflab.speedrun.session import run_once
+from rooflab.stopping import stop_on_signals
+first = sys.argv[1] == "first"
+def say(line):
+    if first and line["step"] == 8:
+        os.kill(os.getppid(), signal.SIGINT)  # a terminal's Ctrl-C reaches torchrun, which passes it on
+    if first and line["step"] >= 8:
+        time.sleep(0.3)
+with stop_on_signals(), joined("gloo") as ranks:
+    where = dict(device=Device("cpu", "a processor", torch="cpu"), ranks=ranks)
+    config = toys.config(steps=40, log_every=4)
+    try:
+        run_once(config, toys.corpus(), folder=Path({folder!r}), resume=not first, say=say, **where)
+    except KeyboardInterrupt:
+        leave(0)
+    whole = Path({folder!r}, "whole")
+    whole.mkdir(exist_ok=True)
+    run_once(config, toys.corpus(), folder=whole, **where)
+leave(0)
+"""
+
+
+CLOCKS = """
+import itertools, signal, sys, time
+from pathlib import Path
+from types import SimpleNamespace
+sys.path.insert(0, {root!r})
+from tests.speedrun import toys
+from rooflab.device import Device
+from rooflab.speedrun import checkpoint, train
+from rooflab.speedrun.ranks import joined, leave
+from rooflab.speedrun.session import run_once
+signal.alarm(60)  # ends a rank that waits for the other
+def say(line):
+    if line["step"] == 8 and "losses" in line:
+        Path({folder!r}, "seen").write_text(str(checkpoint.load(Path({folder!r}))["step"]))
+with joined("gloo") as ranks:
+    if not ranks.first:
+        train.time = SimpleNamespace(monotonic=itertools.count(0, 61).__next__, perf_counter=time.perf_counter)
+    run_once(toys.config(steps=8, log_every=4), toys.corpus(), device=Device("cpu", "a processor", torch="cpu"),
+             ranks=ranks, folder=Path({folder!r}), say=say)
+leave(0)
+"""
+
+
+def test_ranks_that_are_stopped_end_the_same_step_and_write_a_checkpoint(tmp_path):
+    script, folder = tmp_path / "interrupted.py", tmp_path / "run"
+    folder.mkdir()
+    script.write_text(INTERRUPTED.format(root=str(ROOT), folder=str(folder)))
+    done = torchrun(script, "first")
+    assert (folder / checkpoint.NAME).is_file(), done.stderr[-2000:]
+    step = checkpoint.load(folder)["step"]
+    assert 8 <= step < 40
+    assert step % 4 == 0
+    assert done.stderr.count("stopping soon, with a checkpoint") == 1  # for the reader, by the first rank
+    assert not RunFolder(folder).ended()
+    done = torchrun(script, "on")
+    assert done.returncode == 0, done.stderr[-2000:]
+    ours, whole = ([loss for line in RunFolder(path).lines() for loss in line.get("losses", [])]
+                   for path in (folder, folder / "whole"))  # fmt: skip
+    assert len(ours) == 40
+    assert ours == whole
+
+
+def test_ranks_whose_clocks_differ_write_a_checkpoint_after_the_same_step(tmp_path):
+    """One sees that a minute is over, the other one not yet: if one alone wrote, they would wait for each other."""
+    script = tmp_path / "clocks.py"
+    script.write_text(CLOCKS.format(root=str(ROOT), folder=str(tmp_path)))
+    done = torchrun(script)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "seen").read_text() == "4"
+    assert RunFolder(tmp_path).ended()
 
 
 # --- what stops a run

@@ -45,6 +45,12 @@ class Ranks:
             values /= self.world
         return values
 
+    def anyone(self, told: bool, where: Any) -> bool:
+        """Whether one of the ranks was told so: what they have to do together, although they are told apart."""
+        import torch
+
+        return bool(self.average(torch.tensor(float(told), device=where)) > 0)
+
     def from_first(self, values: Any) -> Any:
         """Replace a tensor by that of the first rank; returns it."""
         if self.world > 1:
