@@ -266,6 +266,54 @@ def test_a_folder_that_lost_a_file_is_refused_in_a_sentence(tmp_path):
     assert run.lines() == [{"step": 1}]
 
 
+def stopped_at_14(folder):
+    """A run with a log point every 4 steps and an evaluation every 6, whose checkpoint is of step 14; its log."""
+
+    def stop(line):
+        if line["step"] == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.run_once(
+            toys.config(log_every=4, eval_every=6), DATA, device=CPU, folder=folder, save_every=14, say=stop
+        )
+    return (folder / "log.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("harm", "lost"),
+    [
+        (lambda log: "", "the losses of steps 1 to 12"),
+        (lambda log: log[: log.index('"step": 8') + 20], "the losses of steps 7 to 12"),
+        (lambda log: log[log.index("\n") + 1 :], "the losses of steps 1 to 4"),
+        (lambda log: log[:300] + "\udcff" + log[301:], "the losses of steps"),
+        (lambda log: "".join(line for line in log.splitlines(keepends=True) if '"step": 8' not in line),
+         "the losses of steps 7 to 8"),
+        (lambda log: "".join(line for line in log.splitlines(keepends=True) if "valid_loss" not in line),
+         "the validation loss after step 6"),
+        (lambda log: log.replace('"losses": [', '"losses": 1, "x": ['), "the losses of steps 1 to 12"),
+    ],
+    ids=["empty", "cut short", "without its beginning", "no text", "a line lost", "evaluations lost", "no losses"],
+)  # fmt: skip
+def test_a_log_that_lost_lines_is_not_gone_on_with(tmp_path, harm, lost):
+    log = harm(stopped_at_14(tmp_path))
+    (tmp_path / "log.jsonl").write_bytes(log.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match=rf"log.jsonl is damaged: it lacks {lost}.*begin it again with another --out"):
+        session.run_once(toys.config(log_every=4, eval_every=6), DATA, device=CPU, folder=tmp_path, resume=True)
+    assert (tmp_path / "log.jsonl").read_bytes() == log.encode(errors="surrogateescape")
+    assert not RunFolder(tmp_path).ended()
+
+
+def test_the_log_is_on_the_disk_before_the_checkpoint_that_stands_on_it(tmp_path, monkeypatch):
+    """Else a loss of power could keep the checkpoint and take lines of the log before it."""
+    stopped_at_14(tmp_path)
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
+    checkpoint.save(tmp_path, {"step": 1})
+    assert synced[0] == (tmp_path / "log.jsonl").stat().st_ino
+    assert (tmp_path / checkpoint.NAME).stat().st_ino in synced[1:]
+
+
 def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
     checkpoint.save(tmp_path, {"step": 1})
 

@@ -73,7 +73,7 @@ def run_once(
             trainer = Trainer(config, data, device=device, ranks=ranks, folder=folder, save_every=save_every,
                               resume=kept, say=tell)  # fmt: skip
             if run and resume:
-                run.rewind(trainer.first_step)
+                run.rewind(trainer.first_step, logged=len(trainer.watch.losses), eval_every=config.eval_every)
                 run.go_on(trainer.first_step, version(device, data, ranks.world))
             elif run:
                 run.begin(trainer.config, version(device, data, ranks.world))

@@ -94,6 +94,8 @@ class Trainer:
         self.graphs: dict[int, tuple[Any, Any]] = {}
         self.start_s, self.reached, self.bits = 0.0, False, math.nan
         self._kept, self.first_step = kept, kept["step"] if kept else 0
+        if kept:
+            self.watch.restore(kept["watch"])
 
     # --- one step
 
@@ -213,9 +215,10 @@ class Trainer:
     def _log(self) -> None:
         losses, norms = self.watch.read()
         config, step_s = self.config, self.clock.intervals[-1]
+        peak = config.lr * config.lr_factor
         per_step = config.tokens_per_step(self.ranks.world)
         self.say({"step": self.step, "tokens": self.step * per_step, "loss": losses[-1], "losses": losses,
-                  "gradient_norm": norms[-1], "lr": config.lr * config.lr_factor * rate(config, self.step - 1, self.steps),
+                  "gradient_norm": norms[-1], "lr": peak * rate(config, self.step - 1, self.steps),
                   "time_s": self.clock.train_s, "step_s": step_s, "tokens_per_s": per_step / step_s})  # fmt: skip
 
     def _measure(self) -> None:
@@ -268,7 +271,6 @@ class Trainer:
             state.copy_(value)
         torch.set_rng_state(kept["random"])
         self.step, self.clock.train_s, self.clock.intervals = kept["step"], kept["train_s"], kept["intervals"]
-        self.watch.restore(kept["watch"])
 
 
 def _peak_bytes(where: Any) -> float:
