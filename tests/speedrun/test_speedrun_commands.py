@@ -332,10 +332,30 @@ def test_a_rung_that_fails_does_not_stop_the_ladder(capsys):
 def test_the_bar_shows_loss_rate_and_time_left(capsys):
     place = commands.Here(find_device(), toys.corpus(), CEILINGS, Ranks())
     with commands.Teller(toys.config(), place, as_json=False) as teller:
-        teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0, "mfu": 0.41})
+        teller(
+            {"step": 10, "loss": 3.25, "train_bits_per_byte": 1.5, "step_s": 2.0, "tokens_per_s": 1234.0, "mfu": 0.41}
+        )
         moving = capsys.readouterr().err
-    assert "loss 3.250 nats, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
+    assert "loss 1.500 bits/byte, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
     assert "left" not in capsys.readouterr().err  # the last line, of a run that has ended
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_training_losses_are_told_in_bits_per_byte_as_the_validation_loss_is(framework, capsys):
+    """By the bytes a token of the windows that are judged: what is equal in nats a token is equal in bits a byte."""
+    if framework == "jax":
+        pytest.importorskip("jax")
+    options = ("--rung", "baseline", "--steps", "4", *TOY, "--json", "--out", "one", "--framework", framework)
+    _, out, _ = run(*options, capsys=capsys)
+    lines = [json.loads(line) for line in out.splitlines()]
+    (judged,) = [line for line in lines if "valid_loss" in line]
+    trained = [line for line in lines if "loss" in line]
+    assert len(trained) == 2
+    for line in trained:
+        assert line["train_bits_per_byte"] / line["loss"] == pytest.approx(
+            judged["bits_per_byte"] / judged["valid_loss"]
+        )
+    assert all(line["train_bits_per_byte"] > 0 for line in RunFolder(Path("one")).lines() if "loss" in line)
 
 
 def test_the_bars_time_runs_while_the_compiler_works(monkeypatch):
@@ -346,7 +366,7 @@ def test_the_bars_time_runs_while_the_compiler_works(monkeypatch):
     with commands.Teller(toys.config(compile="model"), place, as_json=False) as teller:
         time.sleep(0.2)
         assert set(ticks) == {"compiling"}
-        teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0})
+        teller({"step": 10, "loss": 3.25, "train_bits_per_byte": 1.5, "step_s": 2.0, "tokens_per_s": 1234.0})
         count = len(ticks)
         time.sleep(0.1)
         assert len(ticks) == count
