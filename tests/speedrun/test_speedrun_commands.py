@@ -164,8 +164,9 @@ def test_a_text_without_byte_pairs_is_not_cut_and_nothing_is_measured_before_tha
 
     monkeypatch.setattr(commands, "here", place)
     monkeypatch.setattr("rooflab.ceilings.measured_ceilings", lambda *_, **__: pytest.fail("measured"))
-    code, _, err = run(*options, "--out", "one", capsys=capsys)
+    code, out, err = run(*options, "--out", "one", capsys=capsys)
     assert code == 1
+    assert "left out" not in out
     name = "small-vocabulary" if "small-vocabulary" in options[-1] else "cut_vocabulary"
     assert f"expected the corpus code with {name}: toy has no byte pairs to cut, its tokens are bytes" in err
     assert not Path("one").exists()

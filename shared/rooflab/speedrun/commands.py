@@ -140,10 +140,10 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     chosen = select(base, rung=options.rung, up_to=up_to, only=options.only, without=options.without,
                     device=place.device, text=place.data)  # fmt: skip
     chosen = narrowed(chosen, base) if options.framework == "jax" else chosen
-    for name, reason in chosen.skipped.items():
-        _tell(options, ranks, f"The rung {name} is left out: {reason}.")
     config = chosen.config.change(**switches(options.set))
     check_text(config, (options.rung, *options.only), place.data)
+    for name, reason in chosen.skipped.items():
+        _tell(options, ranks, f"The rung {name} is left out: {reason}.")
     if options.minutes and options.framework == "jax":
         raise ConfigError(
             "expected --steps with --framework jax; found --minutes, whose trial of a few steps is torch's"
