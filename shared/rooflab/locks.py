@@ -4,8 +4,8 @@ The folder is locked while one of them reads, changes and replaces the file. The
 it, so a crash leaves none behind.
 
 >>> import tempfile, pathlib
->>> with alone_in(pathlib.Path(tempfile.mkdtemp())) as held:
-...     held
+>>> with alone_in(pathlib.Path(tempfile.mkdtemp())) as alone:
+...     alone
 True
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["alone_in", "claimed"]
+__all__ = ["alone_in"]
 
 PATIENCE_S = 5.0
 _PAUSE_S = 0.005
@@ -25,41 +25,28 @@ _PAUSE_S = 0.005
 
 @contextmanager
 def alone_in(folder: Path, *, patience_s: float = PATIENCE_S) -> Iterator[bool]:
-    """Be the only one that changes files of a folder, among all that ask in this way; yields whether the lock is held.
+    """Be the only one that works in a folder, among all that ask in this way; yields False if somebody else does.
 
-    It never waits for ever and never fails: where no lock can be had (the folder cannot be opened, the system has none,
-    somebody holds it for longer than ``patience_s``) the block runs without.
+    It never waits for ever and never fails: where somebody holds the lock for longer than ``patience_s`` the block runs
+    without. Where no lock can be had (the folder cannot be opened, the system has none) nobody can be seen, and the
+    answer is True.
 
     Args:
         folder: must exist, else there is no lock.
         patience_s: how long to wait for another process.
-    """
-    handle = _open(folder)
-    try:
-        yield handle is not None and _take(handle, patience_s)
-    finally:
-        if handle is not None:
-            os.close(handle)  # which gives the lock back
-
-
-@contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
-    """Claim a folder for as long as the block runs; yields whether nobody else has claimed it.
-
-    Where no lock can be had nobody can be seen, and the answer is yes.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp())
-    >>> with claimed(place) as first, claimed(place) as second:
+    >>> with alone_in(place) as first, alone_in(place, patience_s=0.0) as second:
     ...     first, second
     (True, False)
     """
     handle = _open(folder)
     try:
-        yield handle is None or _take(handle, 0.0)
+        yield handle is None or _take(handle, patience_s)
     finally:
         if handle is not None:
-            os.close(handle)
+            os.close(handle)  # which gives the lock back
 
 
 def _open(folder: Path) -> int | None:
@@ -96,7 +83,7 @@ def _take(handle: int, patience_s: float) -> bool:
             if time.monotonic() > stop:
                 return False
             time.sleep(_PAUSE_S)
-        except OSError:
-            return False
+        except OSError:  # the system has no locks for it
+            return True
         else:
             return True

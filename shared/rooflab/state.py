@@ -22,7 +22,8 @@ from typing import Any, BinaryIO
 
 from .locks import alone_in
 
-__all__ = ["append_line", "atomic_write", "home", "read_json", "read_lines", "replacing", "update_json", "write_json"]
+__all__ = ["append_line", "atomic_write", "home", "read_json", "read_lines", "replacing", "settle",
+           "update_json", "write_json"]  # fmt: skip
 
 # What could not be written, by full path: values in place of the file, lines on top of it.
 _values: dict[Path, str] = {}
@@ -83,6 +84,13 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
             os.fsync(entry)
         finally:
             os.close(entry)
+
+
+def settle(path: Path) -> None:
+    """Have on the disk what was written to a file, if there is one: what is written later may stand on it."""
+    if path.is_file():
+        with path.open("ab") as file:
+            os.fsync(file.fileno())
 
 
 def _keep_in_memory(path: Path, error: OSError) -> None:

@@ -28,7 +28,7 @@ from .footprint import children
 __all__ = ["at_a_good_moment", "exit_code", "kill_tree", "reason", "received", "stop_on_signals"]
 
 _received: list[int] = []
-_patient: list[bool] = []  # not empty inside `at_a_good_moment`
+_patient: list[bool] = []  # not empty inside `at_a_good_moment`: whether it speaks
 
 
 @contextlib.contextmanager
@@ -69,8 +69,9 @@ def _lost(hook: Callable[[Any], None], told: Any) -> None:
 def _stop(number: int, frame: object) -> None:
     _received.append(number)
     if _patient and len(_received) == 1:
-        with contextlib.suppress(OSError):
-            os.write(2, b"\nrooflab: stopping after this step, with a checkpoint; once more, and it stops at once.\n")
+        if _patient[0]:
+            with contextlib.suppress(OSError):
+                os.write(2, b"\nrooflab: stopping soon, with a checkpoint; once more, and it stops at once.\n")
         return
     if len(_received) == 1 or _patient:
         _patient.clear()
@@ -83,13 +84,14 @@ def _stop(number: int, frame: object) -> None:
 
 
 @contextlib.contextmanager
-def at_a_good_moment(patient: bool = True) -> Iterator[Callable[[], bool]]:
+def at_a_good_moment(patient: bool = True, *, aloud: bool = True) -> Iterator[Callable[[], bool]]:
     """Do not raise at the first signal, but tell by what is yielded that one came; the second raises at once.
 
-    Without `patient`, or where nobody asks for signals, they raise as they do elsewhere.
+    Without `patient`, or where nobody asks for signals, they raise as they do elsewhere. With `aloud` the first signal
+    is answered by a sentence: of several processes that are stopped together one does that.
     """
     before = len(_received)
-    _patient.extend([True] * patient)
+    _patient.extend([aloud] * patient)
     try:
         yield lambda: len(_received) > before
     finally:

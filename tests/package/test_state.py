@@ -254,9 +254,17 @@ class TestUpdates:
             assert (held, twice) == (True, False)
         assert os.listdir(home) == [".lock"]
 
-    def test_no_lock_where_there_is_no_folder(self, tmp_path):
-        with alone_in(tmp_path / "none") as held:
-            assert not held
+    def test_where_no_lock_can_be_had_nobody_is_seen(self, home, tmp_path, monkeypatch):
+        import fcntl
+
+        def flock(handle, how):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        with alone_in(tmp_path / "none") as alone:
+            assert alone
+        monkeypatch.setattr(fcntl, "flock", flock)
+        with alone_in(home) as alone:
+            assert alone
 
 
 class TestDamaged:

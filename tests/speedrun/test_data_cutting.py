@@ -76,8 +76,11 @@ def test_what_cannot_be_cut_is_refused(code):
         cut(code, 300.5)
     with pytest.raises(ValueError, match="257 or more, bytes and the end of a text; found 256"):
         cut(code, 256)
-    with pytest.raises(ValueError, match="corpus code: its tokens are bytes already"):
-        cut(toys.corpus(), 20)
+    for most in (20, 8192):  # more than a text of bytes has is no less a mistake
+        with pytest.raises(
+            ValueError, match="the corpus code with cut_vocabulary: toy has no byte pairs to cut, its tokens are bytes"
+        ):
+            cut(toys.corpus(), most)
 
 
 def test_a_run_reads_and_is_judged_in_the_smaller_vocabulary(code):

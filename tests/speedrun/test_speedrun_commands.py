@@ -52,7 +52,7 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     text = toys.corpus()
 
-    def here(data, device, ranks, *, quiet=False):
+    def here(data, device, ranks):
         return commands.Here(find_device(), text, CEILINGS if ranks.first else None, ranks)
 
     monkeypatch.setattr(commands, "here", here)
@@ -130,8 +130,13 @@ def test_folders_of_its_own_are_numbered(capsys, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--rung", "warp"], "expected a rung, one of baseline"),
-        (["--set", "speed=3"], "expected a switch of a run"),
+        (["--rung", "warp"], "expected a rung; found 'warp': they are baseline, tf32, bf16"),
+        (["--rung", "fused-los"], "expected a rung; found 'fused-los': did you mean fused-loss?"),
+        (["--up-to", "fused_loss"], "found 'fused_loss': did you mean fused-loss?"),
+        (["--only", "muon,rotery"], "found 'rotery': did you mean rotary?"),
+        (["--without", "Muon"], "found 'Muon': did you mean muon?"),
+        (["ladder", "--only", "mun"], "found 'mun': did you mean muon?"),
+        (["--set", "xyzzy=3"], "expected a switch of a run; found 'xyzzy': they are accumulation, activation"),
         (["--set", "lenght=3"], "found 'lenght': did you mean length?"),
         (["--set", "vocabulary=10"], "--set cut_vocabulary=N, which leaves N tokens of the text's own, in place of"),
         (["--set", "layers=many"], "expected --set layers= and a whole number; found 'many'"),
@@ -146,6 +151,30 @@ def test_bad_input_gets_a_sentence(options, sentence, capsys):
     assert sentence in err
     assert err.strip().splitlines()[-1].startswith("rooflab: ")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("options", [
+    ["--rung", "small-vocabulary"], ["--only", "muon,small-vocabulary"], ["--set", "cut_vocabulary=8192"],
+    ["--rung", "muon", "--set", "cut_vocabulary=40"], ["ladder", "--set", "cut_vocabulary=8192"],
+    ["ladder", "--only", "small-vocabulary"],
+])  # fmt: skip
+def test_a_text_without_byte_pairs_is_not_cut_and_nothing_is_measured_before_that_is_said(options, capsys, monkeypatch):
+    def place(data, device, ranks):
+        return commands.Here(find_device(), toys.corpus(), None, ranks)
+
+    monkeypatch.setattr(commands, "here", place)
+    monkeypatch.setattr("rooflab.ceilings.measured_ceilings", lambda *_, **__: pytest.fail("measured"))
+    code, out, err = run(*options, "--out", "one", capsys=capsys)
+    assert code == 1
+    assert "left out" not in out
+    name = "small-vocabulary" if "small-vocabulary" in options[-1] else "cut_vocabulary"
+    assert f"expected the corpus code with {name}: toy has no byte pairs to cut, its tokens are bytes" in err
+    assert not Path("one").exists()
+
+
+def test_a_rung_for_other_texts_that_was_not_asked_for_by_name_is_left_out(capsys):
+    _, out, _ = run("--without", "compile", "--steps", "1", *TOY, "--out", "one", capsys=capsys)
+    assert "The rung small-vocabulary is left out: toy has no byte pairs to cut, its tokens are bytes." in out
 
 
 @pytest.mark.parametrize(
@@ -267,8 +296,8 @@ def test_an_accelerators_ladder_compiles_its_runs_together_first(monkeypatch, tm
     """What is compiled beforehand is what is measured then; each rung's result is on disk before the next begins."""
     compiled, measured, kept = [], [], []
     card = SimpleNamespace(is_accelerator=True, memory_bytes=150e9, jax=None, slug="card")
-    place = SimpleNamespace(device=card, data=toys.corpus(), ceilings=CEILINGS, ranks=Ranks())
-    monkeypatch.setattr(commands, "here", lambda *_, **__: place)
+    place = commands.Here(card, toys.corpus(), CEILINGS, Ranks())
+    monkeypatch.setattr(commands, "here", lambda *_: place)
     monkeypatch.setattr("rooflab.speedrun.rungs.missing", lambda rung, *_: "no" if rung.name == "graph" else "")
     monkeypatch.setattr("rooflab.records.save_record", lambda unit, values, **_: kept.append(list(values["rungs"])))
     monkeypatch.setattr("os.cpu_count", lambda: 16)
@@ -304,10 +333,30 @@ def test_a_rung_that_fails_does_not_stop_the_ladder(capsys):
 def test_the_bar_shows_loss_rate_and_time_left(capsys):
     place = commands.Here(find_device(), toys.corpus(), CEILINGS, Ranks())
     with commands.Teller(toys.config(), place, as_json=False) as teller:
-        teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0, "mfu": 0.41})
+        teller(
+            {"step": 10, "loss": 3.25, "train_bits_per_byte": 1.5, "step_s": 2.0, "tokens_per_s": 1234.0, "mfu": 0.41}
+        )
         moving = capsys.readouterr().err
-    assert "loss 3.250 nats, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
+    assert "loss 1.500 bits/byte, 0:40 left, 1,234 tokens/s, MFU 41%" in moving
     assert "left" not in capsys.readouterr().err  # the last line, of a run that has ended
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_training_losses_are_told_in_bits_per_byte_as_the_validation_loss_is(framework, capsys):
+    """By the bytes a token of the windows that are judged: what is equal in nats a token is equal in bits a byte."""
+    if framework == "jax":
+        pytest.importorskip("jax")
+    options = ("--rung", "baseline", "--steps", "4", *TOY, "--json", "--out", "one", "--framework", framework)
+    _, out, _ = run(*options, capsys=capsys)
+    lines = [json.loads(line) for line in out.splitlines()]
+    (judged,) = [line for line in lines if "valid_loss" in line]
+    trained = [line for line in lines if "loss" in line]
+    assert len(trained) == 2
+    for line in trained:
+        assert line["train_bits_per_byte"] / line["loss"] == pytest.approx(
+            judged["bits_per_byte"] / judged["valid_loss"]
+        )
+    assert all(line["train_bits_per_byte"] > 0 for line in RunFolder(Path("one")).lines() if "loss" in line)
 
 
 def test_the_bars_time_runs_while_the_compiler_works(monkeypatch):
@@ -318,7 +367,7 @@ def test_the_bars_time_runs_while_the_compiler_works(monkeypatch):
     with commands.Teller(toys.config(compile="model"), place, as_json=False) as teller:
         time.sleep(0.2)
         assert set(ticks) == {"compiling"}
-        teller({"step": 10, "loss": 3.25, "step_s": 2.0, "tokens_per_s": 1234.0})
+        teller({"step": 10, "loss": 3.25, "train_bits_per_byte": 1.5, "step_s": 2.0, "tokens_per_s": 1234.0})
         count = len(ticks)
         time.sleep(0.1)
         assert len(ticks) == count

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from html.parser import HTMLParser
 from statistics import NormalDist
 
@@ -286,6 +287,19 @@ class Page(HTMLParser):
             self._cell.append(data.strip())
 
 
+CHART = """() => {
+    const card = document.querySelector(".card");
+    const shown = [...card.querySelectorAll("svg")].filter(svg => svg.getClientRects().length);
+    const [frame, texts] = [shown[0].getBoundingClientRect(), [...shown[0].querySelectorAll("text")]];
+    const outside = box => box.left < frame.left - 1 || box.right > frame.right + 1;
+    return {
+        page: document.documentElement.scrollWidth, card: card.scrollWidth - card.clientWidth, charts: shown.length,
+        sticks_out: texts.filter(text => outside(text.getBoundingClientRect())).map(text => text.textContent),
+        letters: 12.5 * frame.width / shown[0].viewBox.baseVal.width,
+    };
+}"""
+
+
 class TestLeaderboard:
     def test_who_comes_first(self, command, tmp_path):
         group(tmp_path / "slow", LATER, target=1.0)
@@ -308,7 +322,7 @@ class TestLeaderboard:
         assert third[4] == ""
         assert "0 of 3 came there" in last[3]
         assert "0.1.0 abc" in first[6]
-        assert text.count("<svg") == 5
+        assert text.count("<svg") == 6  # the chart for wide windows and for narrow ones, and one a row
         # Self-contained: nothing is fetched, nothing runs.
         assert set(page.links) == {"#main", "#board-1"}
         assert not {"script", "link", "iframe", "img", "object"} & set(page.tags)
@@ -365,6 +379,30 @@ class TestLeaderboard:
         command("leaderboard", ".", "--html", "page.html")
         tags = Page((tmp_path / "page.html").read_text(encoding="utf-8")).tags
         assert not {"script", "b", "i"} & set(tags)
+
+    @pytest.mark.parametrize("width", [420, 700, 1100])
+    def test_the_chart_fits_into_the_window_and_can_be_read(self, width, command, tmp_path):
+        playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+        chromium = shutil.which("chromium") or shutil.which("google-chrome")
+        if chromium is None:
+            pytest.skip("no chromium on this machine: apt-get install chromium")
+        names = tuple(rung.name for rung in RUNGS if rung.change and rung.name not in ("graph", "fp8", "window"))
+        group(tmp_path / "a", FIVE, target=1.0, rungs=names)
+        group(tmp_path / "b", LATER, target=1.0, lr=1e-3)
+        command("leaderboard", ".", "--html", "page.html")
+        with playwright.sync_playwright() as play:
+            browser = play.chromium.launch(
+                executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+            )
+            tab = browser.new_page(viewport={"width": width, "height": 900})
+            tab.goto((tmp_path / "page.html").as_uri())
+            found = tab.evaluate(CHART)
+            browser.close()
+        assert found["page"] <= width
+        assert found["card"] == 0  # nothing to scroll to
+        assert found["charts"] == 1
+        assert found["sticks_out"] == []
+        assert found["letters"] >= 7.5
 
     def test_titles(self):
         names = [rung.name for rung in RUNGS if rung.change]

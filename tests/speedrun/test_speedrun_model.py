@@ -125,7 +125,7 @@ def test_rotary_scores_depend_on_the_distance_alone():
 
 @pytest.mark.parametrize("cap", [0.0, 5.0])
 def test_the_loss_in_chunks_equals_the_plain_one(cap, monkeypatch):
-    monkeypatch.setattr(model_module, "_CHUNK", 7)
+    monkeypatch.setattr(model_module, "LOSS_CHUNK", 7)
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(20, 8, generator=draw, dtype=torch.float64, requires_grad=True)
     head = (3 * torch.randn(30, 8, generator=draw, dtype=torch.float64)).requires_grad_()

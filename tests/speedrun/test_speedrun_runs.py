@@ -41,10 +41,10 @@ def trained(config, data=DATA, **more):
 def on_cpu(config):
     """What a processor runs of a selection for a GPU: compiling is tested below, what kernels compute with the model.
 
-    Interpreted, a step with one of them takes seconds.
+    Interpreted, a step with one of them takes seconds. The toy's tokens are not merged from others, so none are cut.
     """
     loss = "chunks" if config.loss == "kernel" else config.loss
-    return config.change(compile="no", graph=False, mlp="plain", rotation="plain", loss=loss)
+    return config.change(compile="no", graph=False, mlp="plain", rotation="plain", loss=loss, cut_vocabulary=0)
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -110,7 +110,9 @@ def test_what_a_text_cannot_be_cut_to_is_named():
         text = dataclasses.replace(toys.corpus(), **changes)
         return select(toys.config(), rung="small-vocabulary", device=ABLE, text=text).skipped
 
-    assert why(name="stdlib", vocabulary=257) == {"small-vocabulary": "its tokens are bytes already"}
+    assert why(name="stdlib", vocabulary=257) == {
+        "small-vocabulary": "stdlib has no byte pairs to cut, its tokens are bytes"
+    }
     assert "comes without the merges" in why(name="fineweb", vocabulary=50_257)["small-vocabulary"]
     assert why(name="code", vocabulary=50_257) == {}
 
@@ -125,8 +127,10 @@ def test_rungs_are_chosen_by_name():
     assert chosen(up_to="bf16", without=["tf32"]) == ("bf16",)
     assert len(chosen(without=["muon"])) == len(RUNGS) - 2
     assert chosen(rung="baseline") == ()
-    with pytest.raises(ConfigError, match="expected a rung, one of baseline"):
+    with pytest.raises(ConfigError, match="expected a rung; found 'warp': they are baseline, tf32"):
         chosen(rung="warp")
+    with pytest.raises(ConfigError, match="expected a switch of a run; found 'lenght': did you mean length"):
+        toys.config(lenght=3)
     with pytest.raises(ConfigError, match="found more than one"):
         chosen(rung="muon", up_to="bf16")
 
@@ -234,7 +238,7 @@ def test_a_damaged_checkpoint_and_none_are_told(tmp_path):
     [
         (lambda kept: [kept], "lacks config"),
         (lambda kept: {name: kept[name] for name in kept if name != "params"}, "lacks params"),
-        (lambda kept: kept | {"watch": {}}, "lacks losses, measured_at, norms, pending"),
+        (lambda kept: kept | {"watch": {}}, "lacks losses, norms, pending"),
         (lambda kept: kept | {"step": 10**9}, "step 1000000000 of 30"),
         (lambda kept: kept | {"step": "7"}, "step 7 of 30"),
         (lambda kept: kept | {"params": kept["params"][:10]}, "not those of this model"),
@@ -260,6 +264,54 @@ def test_a_folder_that_lost_a_file_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "log.jsonl").write_text('{"step": 1}\n[1]\n{"loss": 2}\n"x"\n{"step": 9}\n{"st')
     run.rewind(3)
     assert run.lines() == [{"step": 1}]
+
+
+def stopped_at_14(folder):
+    """A run with a log point every 4 steps and an evaluation every 6, whose checkpoint is of step 14; its log."""
+
+    def stop(line):
+        if line["step"] == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.run_once(
+            toys.config(log_every=4, eval_every=6), DATA, device=CPU, folder=folder, save_every=14, say=stop
+        )
+    return (folder / "log.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("harm", "lost"),
+    [
+        (lambda log: "", "the losses of steps 1 to 12"),
+        (lambda log: log[: log.index('"step": 8') + 20], "the losses of steps 7 to 12"),
+        (lambda log: log[log.index("\n") + 1 :], "the losses of steps 1 to 4"),
+        (lambda log: log[:300] + "\udcff" + log[301:], "the losses of steps"),
+        (lambda log: "".join(line for line in log.splitlines(keepends=True) if '"step": 8' not in line),
+         "the losses of steps 7 to 8"),
+        (lambda log: "".join(line for line in log.splitlines(keepends=True) if "valid_loss" not in line),
+         "the validation loss after step 6"),
+        (lambda log: log.replace('"losses": [', '"losses": 1, "x": ['), "the losses of steps 1 to 12"),
+    ],
+    ids=["empty", "cut short", "without its beginning", "no text", "a line lost", "evaluations lost", "no losses"],
+)  # fmt: skip
+def test_a_log_that_lost_lines_is_not_gone_on_with(tmp_path, harm, lost):
+    log = harm(stopped_at_14(tmp_path))
+    (tmp_path / "log.jsonl").write_bytes(log.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match=rf"log.jsonl is damaged: it lacks {lost}.*begin it again with another --out"):
+        session.run_once(toys.config(log_every=4, eval_every=6), DATA, device=CPU, folder=tmp_path, resume=True)
+    assert (tmp_path / "log.jsonl").read_bytes() == log.encode(errors="surrogateescape")
+    assert not RunFolder(tmp_path).ended()
+
+
+def test_the_log_is_on_the_disk_before_the_checkpoint_that_stands_on_it(tmp_path, monkeypatch):
+    """Else a loss of power could keep the checkpoint and take lines of the log before it."""
+    stopped_at_14(tmp_path)
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
+    checkpoint.save(tmp_path, {"step": 1})
+    assert synced[0] == (tmp_path / "log.jsonl").stat().st_ino
+    assert (tmp_path / checkpoint.NAME).stat().st_ino in synced[1:]
 
 
 def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
@@ -307,13 +359,17 @@ leave(0)
 """
 
 
+def torchrun(script, *options):
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "shared"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    return subprocess.run([*command, *options], env=environment, capture_output=True, text=True, timeout=300)
+
+
 def test_two_ranks_train_as_one_with_twice_the_batch(tmp_path):
     runs = {"adamw": {"batch": 4, "steps": 10}, "muon": {"batch": 4, "steps": 10, "optimizer": "muon", "layers": 3}}
     script = tmp_path / "ranked.py"
     script.write_text(RANKED.format(root=str(ROOT), runs=runs, folder=str(tmp_path)))
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "shared"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = torchrun(script)
     assert done.returncode == 0, done.stderr[-2000:]
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     assert first == second
@@ -322,6 +378,87 @@ def test_two_ranks_train_as_one_with_twice_the_batch(tmp_path):
         assert first[name]["losses"] == pytest.approx(losses, rel=2e-3)
         assert first[name]["bits"] == pytest.approx(alone.bits_per_byte, rel=2e-3)
         assert first[name]["tokens"] == alone.tokens
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.speedrun import toys
+from rooflab.device import Device
+from rooflab.speedrun.ranks import joined, leave
+from rooflab.speedrun.session import run_once
+from rooflab.stopping import stop_on_signals
+first = sys.argv[1] == "first"
+def say(line):
+    if first and line["step"] == 8:
+        os.kill(os.getppid(), signal.SIGINT)  # a terminal's Ctrl-C reaches torchrun, which passes it on
+    if first and line["step"] >= 8:
+        time.sleep(0.3)
+with stop_on_signals(), joined("gloo") as ranks:
+    where = dict(device=Device("cpu", "a processor", torch="cpu"), ranks=ranks)
+    config = toys.config(steps=40, log_every=4)
+    try:
+        run_once(config, toys.corpus(), folder=Path({folder!r}), resume=not first, say=say, **where)
+    except KeyboardInterrupt:
+        leave(0)
+    whole = Path({folder!r}, "whole")
+    whole.mkdir(exist_ok=True)
+    run_once(config, toys.corpus(), folder=whole, **where)
+leave(0)
+"""
+
+
+CLOCKS = """
+import itertools, signal, sys, time
+from pathlib import Path
+from types import SimpleNamespace
+sys.path.insert(0, {root!r})
+from tests.speedrun import toys
+from rooflab.device import Device
+from rooflab.speedrun import checkpoint, train
+from rooflab.speedrun.ranks import joined, leave
+from rooflab.speedrun.session import run_once
+signal.alarm(60)  # ends a rank that waits for the other
+def say(line):
+    if line["step"] == 8 and "losses" in line:
+        Path({folder!r}, "seen").write_text(str(checkpoint.load(Path({folder!r}))["step"]))
+with joined("gloo") as ranks:
+    if not ranks.first:
+        train.time = SimpleNamespace(monotonic=itertools.count(0, 61).__next__, perf_counter=time.perf_counter)
+    run_once(toys.config(steps=8, log_every=4), toys.corpus(), device=Device("cpu", "a processor", torch="cpu"),
+             ranks=ranks, folder=Path({folder!r}), say=say)
+leave(0)
+"""
+
+
+def test_ranks_that_are_stopped_end_the_same_step_and_write_a_checkpoint(tmp_path):
+    script, folder = tmp_path / "interrupted.py", tmp_path / "run"
+    folder.mkdir()
+    script.write_text(INTERRUPTED.format(root=str(ROOT), folder=str(folder)))
+    done = torchrun(script, "first")
+    assert (folder / checkpoint.NAME).is_file(), done.stderr[-2000:]
+    step = checkpoint.load(folder)["step"]
+    assert 8 <= step < 40
+    assert step % 4 == 0
+    assert done.stderr.count("stopping soon, with a checkpoint") == 1  # for the reader, by the first rank
+    assert not RunFolder(folder).ended()
+    done = torchrun(script, "on")
+    assert done.returncode == 0, done.stderr[-2000:]
+    ours, whole = ([loss for line in RunFolder(path).lines() for loss in line.get("losses", [])]
+                   for path in (folder, folder / "whole"))  # fmt: skip
+    assert len(ours) == 40
+    assert ours == whole
+
+
+def test_ranks_whose_clocks_differ_write_a_checkpoint_after_the_same_step(tmp_path):
+    """One sees that a minute is over, the other one not yet: if one alone wrote, they would wait for each other."""
+    script = tmp_path / "clocks.py"
+    script.write_text(CLOCKS.format(root=str(ROOT), folder=str(tmp_path)))
+    done = torchrun(script)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "seen").read_text() == "4"
+    assert RunFolder(tmp_path).ended()
 
 
 # --- what stops a run

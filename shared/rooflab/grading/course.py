@@ -83,8 +83,8 @@ def make_course(folder: Path, book: Book, order: Order) -> list[Row]:
     folder = output_folder(folder)
     if new:
         folder.chmod(0o700)  # solutions and grades are nobody else's, also where home folders are open to all
-    with alone_in(folder) as held:
-        if not held:
+    with alone_in(folder) as alone:
+        if not alone:
             raise ValueError(f"Another command is changing {folder}: wait until it has ended.")
         old = read_settings(folder)
         settings = _settle(old, order, folder, book.root)

@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
-from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .config import Config, ConfigError
+from .spelling import unknown
 
-__all__ = ["names", "positive", "switches"]
+if TYPE_CHECKING:
+    from .data import Corpus
+
+__all__ = ["check_text", "names", "positive", "switches"]
 
 
 def names(text: str) -> list[str]:
@@ -60,9 +63,7 @@ def switches(texts: list[str]) -> dict[str, Any]:
         if name in _ELSEWHERE:
             raise ConfigError(f"expected {_ELSEWHERE[name]} in place of --set {name}=")
         if name not in kinds:
-            near = get_close_matches(name, kinds, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"they are {', '.join(sorted(kinds))}"
-            raise ConfigError(f"expected a switch of a run; found {name!r}: {hint}")
+            raise ConfigError(unknown("a switch of a run", name, sorted(kinds)))
         read = _READERS.get(kinds.get(name, ""), str)
         try:
             found[name] = read(value)
@@ -70,3 +71,19 @@ def switches(texts: list[str]) -> dict[str, Any]:
             wanted = {"bool": "True or False", "int": "a whole number"}.get(kinds[name], "a number")
             raise ConfigError(f"expected --set {name}= and {wanted}; found {value!r}") from None
     return found
+
+
+def check_text(config: Config, rungs: Iterable[str], text: Corpus) -> None:
+    """Refuse a text that cannot be cut as a switch says, or as a rung that was asked for by name would cut it.
+
+    What a device cannot do is left out and named, so that one command runs everywhere; a text is the reader's choice.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    from .data.cutting import check_cut
+    from .rungs import find_rung
+
+    for name in filter(None, rungs):
+        check_cut(text, find_rung(name).change.get("cut_vocabulary", 0), name)
+    check_cut(text, config.cut_vocabulary)

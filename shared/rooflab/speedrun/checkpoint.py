@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..state import replacing
+from ..state import replacing, settle
 from .config import Config, ConfigError, from_dict
 
 __all__ = ["NAME", "CheckpointError", "check", "damaged", "load", "remove", "save"]
@@ -28,11 +28,14 @@ class CheckpointError(ValueError):
 def save(folder: Path, values: dict[str, Any]) -> None:
     """Replace the folder's checkpoint: a reader sees the old file or the new one, also after a loss of power.
 
+    The log comes first, so that none of its lines from before the checkpoint is lost then.
+
     Raises:
         OSError: the folder cannot be written; the old checkpoint is untouched.
     """
     import torch
 
+    settle(folder / "log.jsonl")
     with replacing(folder / NAME, durable=True) as file:
         torch.save(values, file)
 

@@ -22,7 +22,7 @@ from ..plaintext import terminal_width
 from ..progress import clock_time
 from ..tables import render_text
 from ..units import format_si
-from .asked import names, positive, switches
+from .asked import check_text, names, positive, switches
 from .config import PRESETS, Config, ConfigError, preset
 from .teller import Teller
 
@@ -87,18 +87,23 @@ class Here:
     def __init__(self, device: Device, data: Corpus, ceilings: Ceilings | None, ranks: Ranks) -> None:
         self.device, self.data, self.ceilings, self.ranks = device, data, ceilings, ranks
 
+    def measure(self, *, quiet: bool = False) -> None:
+        """Measure the ceilings where that was not done (once, by the first rank); before it, nothing has been."""
+        from ..ceilings import measured_ceilings
 
-def here(data: str | None, device: str, ranks: Ranks, *, quiet: bool = False) -> Here:
-    """Find the device, its ceilings (measured once, by the first rank) and the text."""
+        say = None if quiet else lambda what: print(f"Measuring once what this device can do: {what}", file=sys.stderr)
+        if self.ceilings is None and self.ranks.first:
+            self.ceilings = measured_ceilings(self.device, say=say)
+
+
+def here(data: str | None, device: str, ranks: Ranks) -> Here:
+    """Find the device and the text."""
     if device == "cpu":
         os.environ["ROOFLAB_DEVICE"] = "cpu"
-    from ..ceilings import measured_ceilings
     from ..device import find_device
     from .data import corpus
 
-    found, text = find_device(), corpus(data)
-    say = None if quiet else lambda what: print(f"Measuring once what this device can do: {what}", file=sys.stderr)
-    return Here(found, text, measured_ceilings(found, say=say) if ranks.first else None, ranks)
+    return Here(find_device(), corpus(data), None, ranks)
 
 
 def find_config(options: argparse.Namespace, device: Device) -> Config:
@@ -129,19 +134,21 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     from .session import free, opening, steps_in
     from .twin import narrowed
 
-    place = here(options.data, options.device, ranks, quiet=options.json)
+    place = here(options.data, options.device, ranks)
     up_to = options.up_to or ("" if options.rung or options.only else RUNGS[-1].name)
     base, train = find_config(options, place.device), trainer_of(options.framework)
     chosen = select(base, rung=options.rung, up_to=up_to, only=options.only, without=options.without,
                     device=place.device, text=place.data)  # fmt: skip
     chosen = narrowed(chosen, base) if options.framework == "jax" else chosen
+    config = chosen.config.change(**switches(options.set))
+    check_text(config, (options.rung, *options.only), place.data)
     for name, reason in chosen.skipped.items():
         _tell(options, ranks, f"The rung {name} is left out: {reason}.")
-    config = chosen.config.change(**switches(options.set))
     if options.minutes and options.framework == "jax":
         raise ConfigError(
             "expected --steps with --framework jax; found --minutes, whose trial of a few steps is torch's"
         )
+    place.measure(quiet=options.json)
     if options.minutes:
         config = config.change(steps=steps_in(config, place.data, options.minutes, device=place.device, ranks=ranks))
     out = _folder(options.out, ranks)
@@ -187,7 +194,9 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
             f"The run in {options.resume} is of the twin in JAX, which keeps no checkpoints: begin it again with "
             "another --out."
         )
-    place = here(kept.data_name(), options.device, ranks, quiet=options.json)
+    place = here(kept.data_name(), options.device, ranks)
+    check_text(config, (), place.data)
+    place.measure(quiet=options.json)
     begun = (options.resume / NAME).is_file()
     _tell(options, ranks, "Going on from the last checkpoint." if begun else
            "No checkpoint was written before the run stopped: it begins again.")  # fmt: skip

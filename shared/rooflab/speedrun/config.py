@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-__all__ = ["CHOICES", "PRESETS", "Config", "ConfigError", "from_dict", "preset"]
+from .spelling import unknown
+
+__all__ = ["CHOICES", "LOSS_CHUNK", "PRESETS", "Config", "ConfigError", "from_dict", "preset"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "precision": ("fp32", "tf32", "bf16", "fp8"),
@@ -30,6 +32,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 _ALIGNED = 64  # rows of the token table are padded to a multiple of it: whole tiles of the matrix units
 _WINDOW_STAGES = 4
+LOSS_CHUNK = 8192  # tokens whose logits a loss in chunks holds in memory at a time
 
 
 class ConfigError(ValueError):
@@ -173,10 +176,9 @@ class Config:
         Raises:
             ConfigError: there is no such switch, or it cannot have that value.
         """
-        known = {each.name for each in fields(self)}
-        for name in switches:
-            if name not in known:
-                raise ConfigError(f"expected a switch of a run ({', '.join(sorted(known))}); found {name!r}")
+        known = sorted(each.name for each in fields(self))
+        if wrong := [name for name in switches if name not in known]:
+            raise ConfigError(unknown("a switch of a run", wrong[0], known))
         return replace(self, **switches)
 
     def to_dict(self) -> dict[str, Any]:

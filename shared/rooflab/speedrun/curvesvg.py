@@ -24,6 +24,7 @@ _COLOURS = ("#2f86c9", "#d9640a", "#149b74", "#b8659a", "#a87d00", "#7f7f7f")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2")
 LOOKS = len(_COLOURS)  # lines that can be told apart
 _MOST_POINTS = 400
+_LEFT, _SIGN, _LETTER = 56.0, 46, 6.9  # where a row of the legend begins; what sign and gaps, and what a letter takes
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def curves_svg(
     """
     width, height = size
     known = any(line.thinned()[0] for line in lines)  # before there is a value, numbers on the axes would be made up
-    names = {line.name: line for line in lines if line.name}
+    names = {_fitting(line.name, width): line for line in lines if line.name}
     rows = _legend_rows(list(names), width)
     frame = _Frame(lines, target, (56, 22, width - 14, height - 46 - 20 * len(rows)), log)
     parts = []
@@ -138,7 +139,7 @@ def curves_svg(
     parts += [_text((frame.left + frame.right) / 2, frame.bottom + 34, x, bold=True)]
     for number, row in enumerate(rows):
         for at, name in row:
-            parts += _key(at, frame.bottom + 56 + 20 * number, names[name])
+            parts += _key(at, frame.bottom + 56 + 20 * number, names[name], name)
     return _picture("".join(parts), width, height, alt or _told(lines, x, y, target))
 
 
@@ -153,26 +154,32 @@ def small_svg(
     return _picture("".join(parts), width, height, alt, fixed=True)
 
 
+def _fitting(name: str, width: int) -> str:
+    """A name that has room in a row of the legend; of a longer one the beginning."""
+    most = int((width - 10 - _LEFT - _SIGN) / _LETTER)
+    return name if len(name) <= most else name[: most - 1].rstrip(" ,") + "…"
+
+
 def _legend_rows(names: Sequence[str], width: int) -> list[list[tuple[float, str]]]:
     """Places of the names from left to right, in as many rows as they need."""
     rows: list[list[tuple[float, str]]] = []
     at = float(width)
     for name in names:
-        need = 46 + 6.9 * len(name)
+        need = _SIGN + _LETTER * len(name)
         if at + need > width - 10:
             rows.append([])
-            at = 56.0
+            at = _LEFT
         rows[-1].append((at, name))
         at += need
     return rows
 
 
-def _key(x: float, y: float, line: Line) -> list[str]:
+def _key(x: float, y: float, line: Line, name: str) -> list[str]:
     colour, dash = _COLOURS[line.look % LOOKS], _DASHES[line.look % LOOKS]
     sign = (f'<circle cx="{x + 12:.1f}" cy="{y - 4:.1f}" r="3.4" fill="{colour}"/>' if line.marks else
             f'<line x1="{x:.1f}" x2="{x + 24:.1f}" y1="{y - 4:.1f}" y2="{y - 4:.1f}" stroke="{colour}" '
             f'stroke-width="2.4" stroke-dasharray="{dash}"/>')  # fmt: skip
-    return [sign, _text(x + 30, y, line.name, "start")]
+    return [sign, _text(x + 30, y, name, "start")]
 
 
 def _told(lines: Sequence[Line], x: str, y: str, target: float) -> str:

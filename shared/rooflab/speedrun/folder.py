@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..device import Device
-from ..locks import claimed
+from ..locks import alone_in
 from ..logbook import now
 from ..records import code_commit
 from ..state import atomic_write
@@ -59,7 +59,7 @@ class RunFolder:
         Raises:
             ConfigError: one does already.
         """
-        with claimed(self.path) as free:
+        with alone_in(self.path, patience_s=0.0) as free:
             if not free:
                 raise ConfigError(f"Another process runs in {self.path}: wait for it, or give another --out.")
             yield
@@ -126,7 +126,7 @@ class RunFolder:
     def lines(self) -> list[dict[str, Any]]:
         """The log; a last line that a crash cut short is left out, and so is what is no line of a log."""
         found = []
-        for line in (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines():
+        for line in (self.path / "log.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 told = json.loads(line)
             except ValueError:
@@ -135,15 +135,25 @@ class RunFolder:
                 found.append(told)
         return found
 
-    def rewind(self, step: int) -> None:
+    def rewind(self, step: int, *, logged: int = 0, eval_every: int = 0) -> None:
         """Drop what was logged after a step: the run goes on from there.
 
+        Args:
+            step: that of the checkpoint.
+            logged: steps whose losses were in the log when it was written.
+            eval_every: steps between evaluations; 0: only at the end.
+
         Raises:
-            ConfigError: there is no log.
+            ConfigError: there is no log, or it has lost some of what was in it then; it is left as it is.
         """
         if not (self.path / "log.jsonl").is_file():
             raise ConfigError(f"The log of the run in {self.path} is missing: begin it again with another --out.")
         kept = [line for line in self.lines() if line["step"] <= step]
+        if lost := _lost(kept, logged, range(eval_every, step + 1, eval_every) if eval_every else ()):
+            raise ConfigError(
+                f"{self.path / 'log.jsonl'} is damaged: it lacks {lost}, from before the checkpoint. Put a whole one "
+                "in its place, or begin it again with another --out."
+            )
         atomic_write(self.path / "log.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 
     def go_on(self, step: int, told: dict[str, Any]) -> None:
@@ -170,6 +180,18 @@ class RunFolder:
 
     def _write(self, name: str, values: dict[str, Any]) -> None:
         atomic_write(self.path / name, json.dumps(_plain(values), indent=1, sort_keys=True) + "\n")
+
+
+def _lost(lines: Sequence[Mapping[str, Any]], logged: int, evaluated: Iterable[int]) -> str:
+    """What a log lacks of the losses of the first steps and of the evaluations after some; empty if it has all."""
+    many = {line["step"]: len(line["losses"]) for line in lines if isinstance(line.get("losses"), list)}
+    there = {step for last, count in many.items() for step in range(last - count + 1, last + 1)}
+    missing = [step for step in range(1, logged + 1) if step not in there]
+    if missing:
+        end = next((step for step in range(missing[0], logged + 1) if step in there), logged + 1) - 1
+        return f"the losses of steps {missing[0]:,} to {end:,}"
+    seen = {line["step"] for line in lines if "valid_loss" in line}
+    return next((f"the validation loss after step {step:,}" for step in evaluated if step not in seen), "")
 
 
 def _plain(value: Any) -> Any:

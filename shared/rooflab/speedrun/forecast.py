@@ -20,12 +20,11 @@ from ..costs import Transformer, Work, elementwise, optimizer_step, state_bytes,
 from ..costs import flops_per_token as _flops_per_token
 from ..roofline import Ceilings, sequence_regime, sequence_time_s
 from ..units import bytes_of, format_si
-from .config import Config
+from .config import LOSS_CHUNK, Config
 
 __all__ = ["Forecast", "advice", "flops_per_token", "forecast", "hardware_flops_per_token", "kept_bytes",
            "memory_bytes", "shape_of", "state_and_gradient_bytes", "step_parts", "utilization"]  # fmt: skip
 
-_CHUNK = 8192  # tokens whose logits `model.chunked_loss` holds at a time
 _PRODUCTS = ("qkv", "projection", "mlp up", "mlp down", "head")
 
 
@@ -263,9 +262,9 @@ def _loss_bytes(config: Config, n: int, s: int) -> float:
     head, compiled = config.rows * config.width, config.compile != "no"
     if config.loss == "plain":
         return n * config.rows * (s if compiled else 12) + head * (2 * s if s == 2 or compiled else 4)
-    logits = min(n, _CHUNK) * config.rows
+    logits = min(n, LOSS_CHUNK) * config.rows
     if compiled:
-        return logits * 2 * s + head * s * (1 + math.ceil(n / _CHUNK))
+        return logits * 2 * s + head * s * (1 + math.ceil(n / LOSS_CHUNK))
     return logits * (20 if config.loss == "chunks" else 3 * s) + head * (4 + s)
 
 

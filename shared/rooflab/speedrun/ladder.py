@@ -21,7 +21,7 @@ from ..plaintext import terminal_width
 from ..progress import Progress
 from ..tables import render_text
 from ..units import format_si
-from .asked import names, positive, switches
+from .asked import check_text, names, positive, switches
 from .config import Config, ConfigError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run_ladder(options: argparse.Namespace) -> int:
 
     for name in (*options.only, *options.without):
         find_rung(name)
-    place = here(options.data, options.device, Ranks(), quiet=options.json)
+    place = here(options.data, options.device, Ranks())
     base = find_config(options, place.device)
     base = base.change(tokens=options.tokens or (_TOKENS if place.device.is_accelerator else base.tokens))
     asked = [(rung.name, options.framework) for rung in RUNGS
@@ -76,6 +76,9 @@ def run_ladder(options: argparse.Namespace) -> int:
     if (_TWIN, "torch") in asked and sees:
         asked.append((_TWIN, "jax"))
     plans = [(rung, framework, _plan(rung, framework, base, options, place)) for rung, framework in asked]
+    for *_, plan in plans:
+        check_text(plan.config, options.only, place.data)
+    place.measure(quiet=options.json)
     _compile(plans, options, place)
     values = {"preset": base.preset, "tokens": base.tokens, "data": place.data.name, "digest": place.data.digest}
     folder = output_folder(options.out or Path(".rooflab/speedrun"))

@@ -48,7 +48,8 @@ section .scroll > table td, section .scroll > table th { vertical-align: middle;
 .board td:nth-child(7) { white-space: normal !important; min-width: 7.5rem; }
 .board .quiet, .board details { color: var(--quiet); font-size: .85rem; font-weight: 400; }
 .board summary { cursor: pointer; } .board strong { font-weight: 650; }
-.card { overflow-x: auto; } .card > svg { min-width: 46rem; }
+.narrow { display: none; } .narrow > svg { max-width: 40rem !important; }
+@media (max-width: 60rem) { .wide { display: none; } .narrow { display: block; } }
 .board .first { font-size: 1.12rem; font-weight: 650; }
 @media (prefers-color-scheme: dark) {
   :root { color-scheme: dark; --ink: #e4e8ec; --quiet: #a2acb6; --line: #363d45; --ground: #15191d; --shade: #1c2126;
@@ -179,10 +180,8 @@ def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> st
              for entry in entries[:LOOKS] for run in entry.group.runs]  # fmt: skip
     named = [Line(f"{_rank(number, entry, target)} {_name(entry.group)}", (), (), entry.look)
              for number, entry in enumerate(entries[:LOOKS], 1)]  # fmt: skip
-    chart = curves_svg(
-        [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target,
-        log=True, size=(1240, 350), alt=f"Validation loss over time of the first {len(named)} entries of the table",
-    )  # fmt: skip
+    charts = {"wide": _chart(lines, named, target, (1240, 350)), "narrow": _chart(lines, named, target, (440, 400))}
+    card = "".join(f'<div class="{name}">{chart}</div>' for name, chart in charts.items())
     everything = [Line("", run.curve.times_s, run.curve.bits) for entry in entries for run in entry.group.runs]
     rows = [_row(number, entry, entries[number : number + 1], everything, target)
             for number, entry in enumerate(entries, 1)]  # fmt: skip
@@ -198,7 +197,15 @@ def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> st
         f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. {times} "
         "The axis of time is logarithmic, here and in the table. Losses are in bits per byte."
     )
-    return f'<div class="card">{chart}</div>{body}<p class="note">{escape(note)}</p>'
+    return f'<div class="card">{card}</div>{body}<p class="note">{escape(note)}</p>'
+
+
+def _chart(lines: Sequence[Line], named: Sequence[Line], target: float, size: tuple[int, int]) -> str:
+    """All curves, for a window of about this size: letters would be too small in a large one that is shrunk."""
+    return curves_svg(
+        [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target,
+        log=True, size=size, alt=f"Validation loss over time of the first {len(named)} entries of the table",
+    )  # fmt: skip
 
 
 def _name(group: Group) -> str:

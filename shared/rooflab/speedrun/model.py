@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from .attention import attend, rotary_table, rotate
-from .config import Config
+from .config import LOSS_CHUNK, Config
 from .fp8 import fp8_linear, fp8_mlp, fp8_product, reach
 
 __all__ = ["GPT", "Block", "chunked_loss"]
@@ -27,7 +27,6 @@ Maybe: TypeAlias = torch.Tensor | None
 Angles: TypeAlias = tuple[torch.Tensor, torch.Tensor] | None
 
 _STD = 0.02  # of initial weights, as in GPT-2
-_CHUNK = 8192  # tokens whose logits are in memory at a time
 
 
 class Linear(nn.Module):
@@ -196,14 +195,12 @@ class GPT(nn.Module):
 
     def logits(self, tokens: torch.Tensor, mask: Any = None) -> torch.Tensor:
         """Tokens [B, T] -> logits of the next ones, [B, T, vocabulary] in fp32; rows of padding are cut off."""
-        z = capped(F.linear(self.hidden(tokens, mask), self.head.to(self.format)),
-                   self.config.softcap)  # fmt: skip
+        z = capped(F.linear(self.hidden(tokens, mask), self.head.to(self.format)), self.config.softcap)
         return z[..., : self.config.vocabulary].float()
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor, mask: Any = None) -> torch.Tensor:
         """Mean over all tokens of -ln p(target), a number in fp32. Padding counts as words that never come."""
-        x = self.hidden(tokens, mask).view(-1, self.config.width)
-        targets = targets.reshape(-1)
+        x, targets = self.hidden(tokens, mask).view(-1, self.config.width), targets.reshape(-1)
         fp8, limit = self.config.precision == "fp8", self.norm.limit
         if self.config.loss != "plain":
             return chunked_loss(x, self.head, targets, self.config.softcap, fp8=fp8, limit=limit,
@@ -253,7 +250,7 @@ class _ChunkedLoss(torch.autograd.Function):
         by_weight = fp8_product(head, limit) if fp8 else lambda rows: rows @ weight.t()
         total, parts = torch.zeros((), device=x.device), []
         dw = torch.zeros_like(head, dtype=torch.float32)
-        for rows, target in zip(x.split(_CHUNK), targets.split(_CHUNK), strict=True):
+        for rows, target in zip(x.split(LOSS_CHUNK), targets.split(LOSS_CHUNK), strict=True):
             loss, dz = find(by_weight(rows), target, cap, train)
             total = total + loss
             if train:

@@ -35,8 +35,7 @@ def orthogonal(stack: Any, *, steps: int = 5, dtype: Any = None) -> Any:
     a, b, c = COEFFICIENTS
     x = stack.to(dtype or (torch.bfloat16 if stack.is_cuda else torch.float32))
     tall = x.shape[-2] > x.shape[-1]
-    if tall:  # the product of rows with rows is then the smaller one
-        x = x.mT
+    x = x.mT if tall else x  # the product of rows with rows is then the smaller one
     norm = torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True, dtype=torch.float32)
     x = x / (norm + 1e-7).to(x.dtype)  # all singular values are below 1
     for _ in range(steps):

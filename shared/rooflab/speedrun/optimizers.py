@@ -90,9 +90,8 @@ def clipped(grads: Any, most: float) -> Any:
     import torch
 
     norm = torch.linalg.vector_norm(grads)
-    fine = torch.isfinite(norm)
     factor = (most / (norm + 1e-6)).clamp(max=1.0) if most else torch.ones_like(norm)
-    grads.copy_(torch.where(fine, grads * factor, 0.0))
+    grads.copy_(torch.where(torch.isfinite(norm), grads * factor, 0.0))
     return norm
 
 

@@ -45,6 +45,12 @@ class Ranks:
             values /= self.world
         return values
 
+    def anyone(self, told: bool, where: Any) -> bool:
+        """Whether one of the ranks was told so: what they have to do together, although they are told apart."""
+        import torch
+
+        return bool(self.average(torch.tensor(float(told), device=where)) > 0)
+
     def from_first(self, values: Any) -> Any:
         """Replace a tensor by that of the first rank; returns it."""
         if self.world > 1:
@@ -60,20 +66,18 @@ class Ranks:
         """
         if self.world == 1:
             return work(values)
-        import torch
         import torch.distributed as dist
 
         count = len(values)
         each = -(-count // self.world)
-        start = min(self.rank * each, max(count - each, 0))
-        own = work(values[start : start + each]).contiguous()
+        places = [min(rank * each, max(count - each, 0)) for rank in range(self.world)]
+        own = work(values[places[self.rank] :][:each]).contiguous()
         parts = own.new_empty(self.world, *own.shape)
         dist.all_gather(list(parts.unbind(0)), own)
-        places = [min(rank * each, max(count - each, 0)) for rank in range(self.world)]
         whole = own.new_empty(count, *own.shape[1:])
         for place, part in zip(places, parts, strict=True):
             whole[place : place + len(part)] = part
-        return torch.as_tensor(whole)
+        return whole
 
     def wait(self) -> None:
         """Until all are here."""

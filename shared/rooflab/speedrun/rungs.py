@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..device import Device, find_device
 from .config import Config, ConfigError
+from .spelling import unknown
 
 if TYPE_CHECKING:
     from .data import Corpus
@@ -129,10 +130,10 @@ def find_rung(name: str) -> Rung:
     Raises:
         ConfigError: there is none.
     """
-    for rung in RUNGS:
-        if rung.name == name:
-            return rung
-    raise ConfigError(f"expected a rung, one of {', '.join(rung.name for rung in RUNGS)}; found {name!r}")
+    known = {rung.name: rung for rung in RUNGS}
+    if name not in known:
+        raise ConfigError(unknown("a rung", name, known))
+    return known[name]
 
 
 def missing(rung: Rung, device: Device, text: Corpus | None = None) -> str:

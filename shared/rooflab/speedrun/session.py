@@ -55,6 +55,8 @@ def run_once(
     run = RunFolder(folder) if folder is not None and ranks.first else None
 
     def tell(line: dict[str, Any]) -> None:
+        if "loss" in line:
+            line = line | {"train_bits_per_byte": line["loss"] * bits}
         if ceilings is not None and "tokens_per_s" in line:
             line = line | {"mfu": used(trainer.config, line["tokens_per_s"], ceilings, ranks.world)[0]}
         if run:
@@ -72,8 +74,9 @@ def run_once(
         try:
             trainer = Trainer(config, data, device=device, ranks=ranks, folder=folder, save_every=save_every,
                               resume=kept, say=tell)  # fmt: skip
+            bits = trainer.data.bits_per_byte(1.0, trainer.held_out[1])  # of a nat, in the text that is judged
             if run and resume:
-                run.rewind(trainer.first_step)
+                run.rewind(trainer.first_step, logged=len(trainer.watch.losses), eval_every=config.eval_every)
                 run.go_on(trainer.first_step, version(device, data, ranks.world))
             elif run:
                 run.begin(trainer.config, version(device, data, ranks.world))

@@ -65,7 +65,10 @@ class Teller:
         if self.bar is None or "loss" not in line:
             return
         left = clock_time((self.total - line["step"]) * line["step_s"])
-        loss, rate = f"loss {line['loss']:.3f} nats", format_si(line["tokens_per_s"], "tokens/s", digits=3)
+        loss, rate = (
+            f"loss {line['train_bits_per_byte']:.3f} bits/byte",
+            format_si(line["tokens_per_s"], "tokens/s", digits=3),
+        )
         rate += f", MFU {line['mfu']:.0%}" if "mfu" in line else ""
         self._told = f"{loss}, {rate}"
         self.bar.name = f"{loss}, {left} left, {rate}"  # a narrow terminal shows the beginning

@@ -94,6 +94,8 @@ class Trainer:
         self.graphs: dict[int, tuple[Any, Any]] = {}
         self.start_s, self.reached, self.bits = 0.0, False, math.nan
         self._kept, self.first_step = kept, kept["step"] if kept else 0
+        if kept:
+            self.watch.restore(kept["watch"])
 
     # --- one step
 
@@ -169,11 +171,8 @@ class Trainer:
                 self.warm_up()
             if self._kept:
                 self._restore(self._kept)
-            # Several ranks would not stop after the same step.
-            with at_a_good_moment(self.folder is not None and self.ranks.world == 1) as stopping:
+            with at_a_good_moment(self.folder is not None, aloud=self.ranks.first) as stopping:
                 self._loop(stopping)
-            if self.watch.measured_at != self.step:
-                self._measure()
         step_s, per_step = self.clock.step_s, self.config.tokens_per_step(self.ranks.world)
         return Result(self.step, self.step * per_step, self.bits, self.clock.train_s, self.start_s, step_s,
                       per_step / step_s, _peak_bytes(self.where), self.reached)  # fmt: skip
@@ -190,8 +189,8 @@ class Trainer:
                 self.watch.note(run(inputs, targets, config.window_at(self.step / self.steps)))
                 self.step += 1
                 last = self.step == self.steps
-                due = bool(every) and self.step % every == 0
-                if due or last or self.step % config.log_every == 0:
+                due, logged = bool(every) and self.step % every == 0, self.step % config.log_every == 0
+                if due or last or logged:
                     self.clock.look(self.step)
                     self._log()
                 if due or last:
@@ -199,9 +198,10 @@ class Trainer:
                     self.clock.start(self.step)
                     if self.reached:
                         return
-                stale = self.step % config.log_every == 0 and time.monotonic() - saved > 60
-                stop = stopping()
-                keep = stop or (self.step % self.save_every == 0 if self.save_every else stale)
+                # Neither signals nor clocks are the same for all ranks: they ask each other where they wait anyway.
+                stop = stopping() if self.ranks.world == 1 else logged and self.ranks.anyone(stopping(), self.where)
+                keep = stop or (self.step % self.save_every == 0 if self.save_every else
+                                logged and self.ranks.anyone(time.monotonic() - saved > 60, self.where))  # fmt: skip
                 if self.folder and not last and keep:
                     self.clock.look(self.step)
                     self._save()
@@ -223,7 +223,7 @@ class Trainer:
 
     def _measure(self) -> None:
         loss = self.evaluate()
-        self.bits, self.watch.measured_at = self.data.bits_per_byte(loss, self.held_out[1]), self.step
+        self.bits = self.data.bits_per_byte(loss, self.held_out[1])
         self.reached = self.bits <= self.config.target
         self.say({"step": self.step, "tokens": self.step * self.config.tokens_per_step(self.ranks.world),
                   "valid_loss": loss, "bits_per_byte": self.bits, "time_s": self.clock.train_s})  # fmt: skip
@@ -271,7 +271,6 @@ class Trainer:
             state.copy_(value)
         torch.set_rng_state(kept["random"])
         self.step, self.clock.train_s, self.clock.intervals = kept["step"], kept["train_s"], kept["intervals"]
-        self.watch.restore(kept["watch"])
 
 
 def _peak_bytes(where: Any) -> float:

@@ -38,7 +38,6 @@ class Watch:
         self._trainer, self._pending = trainer, list[Any]()
         self.losses: list[float] = []
         self.norms: list[float] = []
-        self.measured_at = -1  # the step of the last evaluation
 
     def note(self, pair: Any) -> None:
         """Keep loss and gradient norm of a step, [2]."""
@@ -74,7 +73,7 @@ class Watch:
         import torch
 
         pending = self._trainer.ranks.average(torch.stack(self._pending)).tolist() if self._pending else []
-        return {"losses": self.losses, "norms": self.norms, "pending": pending, "measured_at": self.measured_at}
+        return {"losses": self.losses, "norms": self.norms, "pending": pending}
 
     def restore(self, kept: dict[str, Any]) -> None:
         """Go on from what `to_dict` kept.
@@ -84,9 +83,9 @@ class Watch:
         """
         import torch
 
-        if missing := {"losses", "norms", "measured_at", "pending"}.difference(kept):
+        if missing := {"losses", "norms", "pending"}.difference(kept):
             raise damaged(f"it lacks {', '.join(sorted(missing))}")
-        self.losses, self.norms, self.measured_at = kept["losses"], kept["norms"], kept["measured_at"]
+        self.losses, self.norms = kept["losses"], kept["norms"]
         self._pending = [torch.tensor(pair, device=self._trainer.where) for pair in kept["pending"]]
 
     def _where(self, step: int) -> str:

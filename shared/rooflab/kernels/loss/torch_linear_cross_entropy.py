@@ -15,7 +15,7 @@ import torch
 
 from ..demands import floats, refuse, refuse_second_derivative, together
 from ..launching import launch
-from ..products.torch_operands import as_stored, padded_empty
+from ..products.torch_operands import as_stored, autocast, padded_empty
 from .chunks import chunk_tokens
 from .torch_chunk import Chunk
 from .triton_linear_cross_entropy import scale_kernel
@@ -33,9 +33,7 @@ def linear_cross_entropy(
         refuse(_NAME, f"expected reduction 'mean' or 'sum'; found {reduction!r}.")
     if x.ndim == 0 or x.shape[:-1] != target.shape:
         refuse(_NAME, f"expected a target for each row of x; found {list(target.shape)} for {list(x.shape)}.")
-    if x.device.type != "meta" and torch.is_autocast_enabled(x.device.type):
-        dtype = torch.get_autocast_dtype(x.device.type)
-        x, weight = x.to(dtype), weight.to(dtype)
+    x, weight = autocast(x, weight)
     wants = torch.is_grad_enabled()
     rows = x.reshape(target.numel(), x.shape[-1])
     total = loss_and_gradients(

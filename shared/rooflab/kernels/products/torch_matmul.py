@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..demands import floats, refuse, together
-from .torch_operands import padded_empty
+from .torch_operands import autocast, padded_empty
 from .torch_products import multiply
 
 __all__ = ["matmul"]
@@ -25,9 +25,7 @@ __all__ = ["matmul"]
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return the product of matrices; see :func:`rooflab.kernels.matmul`."""
-    if a.device.type != "meta" and torch.is_autocast_enabled(a.device.type):
-        dtype = torch.get_autocast_dtype(a.device.type)
-        a, b = a.to(dtype), b.to(dtype)
+    a, b = autocast(a, b)
     if a.ndim < 2 or b.ndim != 2:
         refuse("matmul", f"expected a of two or more dimensions and b of two; found {a.ndim} and {b.ndim}.")
     if a.ndim == 2:

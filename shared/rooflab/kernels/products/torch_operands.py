@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Described", "as_stored", "described", "give_scratch", "padded_empty", "processors"]
+__all__ = ["Described", "as_stored", "autocast", "described", "give_scratch", "padded_empty", "processors"]
 
 _BYTES = 16
 _INTERPRETED_PROCESSORS = 4  # so that programs have several tiles each
@@ -34,6 +34,18 @@ def padded_empty(rows: int, cols: int, dtype: torch.dtype, device: torch.device)
     """Return an empty matrix [rows, cols] whose rows begin at multiples of 16 bytes."""
     unit = _BYTES // dtype.itemsize
     return torch.empty(rows, -(-cols // unit) * unit, dtype=dtype, device=device)[:, :cols]
+
+
+def autocast(*operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return operands of a product in the format of an autocast around it; as they are where there is none.
+
+    torch asks for a device that computes: what is on "meta" has none.
+    """
+    device = operands[0].device.type
+    if device == "meta" or not torch.is_autocast_enabled(device):
+        return operands
+    dtype = torch.get_autocast_dtype(device)
+    return tuple(x.to(dtype) for x in operands)
 
 
 def as_stored(x: torch.Tensor, *, only: bool | None = None) -> tuple[torch.Tensor, bool]:

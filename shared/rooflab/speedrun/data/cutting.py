@@ -19,7 +19,7 @@ import numpy as np
 from .bytepairs import code_vocabulary
 from .corpus import Corpus
 
-__all__ = ["cut", "expanded", "why_whole"]
+__all__ = ["check_cut", "cut", "expanded", "why_whole"]
 
 _last: dict[tuple[str, int], Corpus] = {}  # of a process: its runs have one text, and cutting it takes seconds
 _AT_A_TIME = 1 << 20  # tokens; what they become takes tens of MB for a moment
@@ -30,8 +30,27 @@ def why_whole(data: Corpus) -> str:
     if data.name == "code":
         return ""
     if data.vocabulary <= 257:
-        return "its tokens are bytes already"
+        return f"{data.name} has no byte pairs to cut, its tokens are bytes"
     return f"the vocabulary of {data.name} comes without the merges that it was made of"
+
+
+def check_cut(data: Corpus, most: int, asked: str = "cut_vocabulary") -> None:
+    """Refuse to cut what cannot be cut: that costs nothing, and is asked before a run measures or builds anything.
+
+    Args:
+        data: the text.
+        most: tokens that are to be left; 0: all of them.
+        asked: the switch, or the rung, that asks for it.
+
+    Raises:
+        ValueError: the text's merges are not known, or so few tokens are not even all bytes.
+    """
+    if not isinstance(most, int):
+        raise TypeError(f"expected cut_vocabulary to be a whole number; found {most!r}")
+    if most and (why := why_whole(data)):
+        raise ValueError(f"expected the corpus code with {asked}: {why}")
+    if 0 < most < 257:
+        raise ValueError(f"expected cut_vocabulary to be 257 or more, bytes and the end of a text; found {most}")
 
 
 def cut(data: Corpus, most: int) -> Corpus:
@@ -42,16 +61,11 @@ def cut(data: Corpus, most: int) -> Corpus:
     Raises:
         ValueError: the text's merges are not known, or so few tokens are not even all bytes.
     """
-    if not isinstance(most, int):
-        raise TypeError(f"expected cut_vocabulary to be a whole number; found {most!r}")
+    check_cut(data, most)
     if not most or most >= data.vocabulary:
         return data
     if (data.digest, most) in _last:
         return _last[data.digest, most]
-    if why := why_whole(data):
-        raise ValueError(f"expected cut_vocabulary=0, or the corpus code: {why}")
-    if most < 257:
-        raise ValueError(f"expected cut_vocabulary to be 257 or more, bytes and the end of a text; found {most}")
     merges = code_vocabulary().merges
     train, valid = (expanded(part, merges, most) for part in (data.train, data.valid))
     told = hashlib.sha256(f"{data.digest} {most}".encode()).hexdigest()

@@ -71,6 +71,8 @@ def _run(
         run.begin(config, version(device, data, 1) | {"framework": "jax"})
 
     def tell(line: dict[str, Any]) -> None:
+        if "loss" in line:
+            line = line | {"train_bits_per_byte": line["loss"] * bits}
         if ceilings is not None and "tokens_per_s" in line:
             line = line | {"mfu": used(config, line["tokens_per_s"], ceilings)[0]}
         if run:
@@ -79,7 +81,9 @@ def _run(
             say(line)
 
     try:
-        result = Twin(config, data, device, tell).run()
+        twin = Twin(config, data, device, tell)
+        bits = data.bits_per_byte(1.0, twin.held_out[1])  # of a nat, in the text that is judged
+        result = twin.run()
     except Exception as error:
         if not is_shortage(error):
             raise
