@@ -12,7 +12,7 @@ from typing import Any
 from rooflab.kernels.compiled import Build, types_of
 
 from ..quantize.weights import BY_GROUPS
-from .tiles import HOPPER, TILINGS, launch_options
+from .tiles import HOPPER, TILINGS, TURNS, launch_options
 
 __all__ = ["ENGINE", "builds", "matvec", "matvec_hopper"]
 
@@ -193,6 +193,7 @@ def _hopper() -> dict[str, Build]:
     """Those in Gluon, where this Triton has it."""
     try:
         from .triton_scaled_hopper import scaled_matmul_hopper_kernel as kernel
+        from .triton_squared_relu_hopper import squared_relu_hopper_kernel as turned
     except ImportError:
         return {}
     exact = dict.fromkeys(("a_scale", "b_scale"), "*fp32")
@@ -206,12 +207,21 @@ def _hopper() -> dict[str, Build]:
             kernel, matrices | exact | numbers, {"SCALES": scales, **options}, warps, 1, ("M", "N", "K"), ENGINE[:1],
             gluon=True,
         )  # fmt: skip
+    for name, back in (("", False), ("_gradient", True)):
+        types = dict.fromkeys("ca", _laid_out("bf16", 128)) | dict.fromkeys(_SIZES.split(), "i32")
+        types |= {"x": _laid_out("bf16", 128, 64), "w": _laid_out("bf16", *((64, 128) if back else (128, 64)))}
+        options = {"GRADIENT": back} | TURNS[0]
+        warps = options.pop("num_warps")
+        made[f"squared_relu{name}_hopper"] = Build(
+            turned, types, options, warps, 1, tuple(_SIZES.split()), ENGINE[:1], gluon=True
+        )
     return made
 
 
-def _laid_out(kind: str, rows: int) -> str:
+def _laid_out(kind: str, rows: int, cols: int = 128) -> str:
     """A descriptor of Gluon, which says how a block lies in shared memory."""
     from triton.experimental.gluon import language as gl
 
     kinds = {"fp8e4nv": gl.float8e4nv, "bf16": gl.bfloat16, "fp32": gl.float32}
-    return f"tensordesc<{kind}[{rows}, 128],{gl.NVMMASharedLayout.get_default_for([rows, 128], kinds[kind])!r}>"
+    layout = gl.NVMMASharedLayout.get_default_for([rows, cols], kinds[kind])
+    return f"tensordesc<{kind}[{rows}, {cols}],{layout!r}>"

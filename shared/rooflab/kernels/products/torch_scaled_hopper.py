@@ -15,7 +15,7 @@ import torch
 from ..launching import launch
 from .tiles import HOPPER
 
-__all__ = ["launch_on_hopper", "on_hopper"]
+__all__ = ["described_on_hopper", "launch_on_hopper", "on_hopper"]
 
 _TILE, _HALF = 128, 64
 
@@ -51,24 +51,31 @@ def launch_on_hopper(
     tiles = -(-m // _TILE) * -(-n // _TILE)
     programs = min(tiles, torch.cuda.get_device_properties(c.device).multi_processor_count)
     steps = (*a_scale.stride(), *b_scale.stride()) if kind == "block" else (0, 0, 0, 0)
-    matrices = _described(c, _HALF), _described(a, _HALF), _described(b, _TILE)
+    rows = (c, _HALF), (a, _HALF), (b, _TILE)
+    matrices = [described_on_hopper(one, (height, _TILE)) for one, height in rows]
     launch(
         scaled_matmul_hopper_kernel, (programs,), *matrices, a_scale, b_scale, m, n, k, *steps, SCALES=kind, **HOPPER
     )
 
 
-def _described(x: torch.Tensor, rows: int) -> Any:
+def described_on_hopper(x: torch.Tensor, block: tuple[int, int]) -> Any:
+    """Return Gluon's descriptor of a matrix, for blocks of it: it says how a block lies in shared memory.
+
+    Args:
+        x: its rows at multiples of 16 bytes.
+        block: rows and columns.
+    """
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    return TensorDescriptor(x, list(x.shape), list(x.stride()), [rows, _TILE], _layout(rows, x.dtype))
+    return TensorDescriptor(x, list(x.shape), list(x.stride()), list(block), _layout(block, x.dtype))
 
 
 @functools.cache
-def _layout(rows: int, dtype: torch.dtype) -> Any:
+def _layout(block: tuple[int, int], dtype: torch.dtype) -> Any:
     from triton.experimental.gluon import language as gl
 
     kinds = {
         torch.float8_e4m3fn: gl.float8e4nv, torch.bfloat16: gl.bfloat16, torch.float16: gl.float16,
         torch.float32: gl.float32,
     }  # fmt: skip
-    return gl.NVMMASharedLayout.get_default_for([rows, _TILE], kinds[dtype])
+    return gl.NVMMASharedLayout.get_default_for(list(block), kinds[dtype])

@@ -22,6 +22,7 @@ from ..launching import launch
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
 from .torch_operands import as_stored, described, padded_empty, processors
+from .torch_squared_relu_hopper import run_in_turns, turns
 from .triton_squared_relu import squared_relu_gradient_kernel, squared_relu_kernel
 
 __all__ = ["gradient", "mlp", "product", "product_in_codes", "squared_relu_mlp"]
@@ -112,6 +113,9 @@ def gradient(dy: torch.Tensor, v: torch.Tensor, a: torch.Tensor) -> torch.Tensor
     (m, k), n = dy.shape, v.shape[1]
 
     def run(choice: Mapping[str, Any]) -> None:
+        if "TILE_M" not in choice:
+            run_in_turns(dh, dy, v, a, choice)
+            return
         tile = tuple(choice[f"TILE_{axis}"] for axis in "MNK")
         part = tile[0], tile[1] // choice["PARTS"]
         blocks = (part, (tile[0], tile[2]), (tile[2], tile[1]), part)
@@ -151,6 +155,9 @@ def _forward(
     (m, k), n = x.shape, w.shape[0]
 
     def run(choice: Mapping[str, Any]) -> None:
+        if "TILE_M" not in choice:
+            run_in_turns(a, x, w, None, choice)
+            return
         tile = tuple(choice[f"TILE_{axis}"] for axis in "MNK")
         part = tile[0], tile[1] // choice["PARTS"]
         results = described(a, part), None if codes is None else described(codes, part)
@@ -169,7 +176,8 @@ def _candidates(c: torch.Tensor, kind: str) -> list[Any]:
     if c.device.type == "cpu":
         return [INTERPRETED]
     many, engine = processors(c.device)
-    return tilings(*c.shape, kind if engine else f"{kind} plain", many)[:_TRIED]
+    portable = tilings(*c.shape, kind if engine else f"{kind} plain", many)[:_TRIED]
+    return [*turns(c), *portable] if kind.startswith("16") else portable
 
 
 def _new(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
