@@ -12,7 +12,7 @@ from typing import Any
 from rooflab.kernels.compiled import Build, types_of
 
 from ..quantize.weights import BY_GROUPS
-from .tiles import HOPPER, TILINGS, TURNS, launch_options
+from .tiles import HOPPER, RELU, TILINGS, launch_options
 
 __all__ = ["ENGINE", "builds", "matvec", "matvec_hopper"]
 
@@ -191,9 +191,11 @@ def _scaled(tiling: Mapping[str, Any], kind: str, chips: tuple[str, ...]) -> Bui
 
 def _hopper() -> dict[str, Build]:
     """Those in Gluon, where this Triton has it."""
+    from .torch_squared_relu_hopper import blocks_of
+
     try:
         from .triton_scaled_hopper import scaled_matmul_hopper_kernel as kernel
-        from .triton_squared_relu_hopper import squared_relu_hopper_kernel as turned
+        from .triton_squared_relu_hopper import squared_relu_hopper_kernel as relu
     except ImportError:
         return {}
     exact = dict.fromkeys(("a_scale", "b_scale"), "*fp32")
@@ -207,14 +209,14 @@ def _hopper() -> dict[str, Build]:
             kernel, matrices | exact | numbers, {"SCALES": scales, **options}, warps, 1, ("M", "N", "K"), ENGINE[:1],
             gluon=True,
         )  # fmt: skip
-    for name, back in (("", False), ("_gradient", True)):
-        types = dict.fromkeys("ca", _laid_out("bf16", 128)) | dict.fromkeys(_SIZES.split(), "i32")
-        types |= {"x": _laid_out("bf16", 128, 64), "w": _laid_out("bf16", *((64, 128) if back else (128, 64)))}
-        options = {"GRADIENT": back} | TURNS[0]
-        warps = options.pop("num_warps")
+    for name, back, place in (("", False, 0), ("_gradient", True, 0), ("_wide", False, 2), ("_gradient_wide", True, 2)):
+        options = dict(RELU[place])
+        warps, blocks = options.pop("num_warps"), blocks_of(options, gradient=back)
+        types = dict(zip("cxwa", (_laid_out("bf16", *block) for block in blocks), strict=True))
         made[f"squared_relu{name}_hopper"] = Build(
-            turned, types, options, warps, 1, tuple(_SIZES.split()), ENGINE[:1], gluon=True
-        )
+            relu, types | dict.fromkeys(_SIZES.split(), "i32"), {"GRADIENT": back, **options}, warps, 1,
+            ("M", "N", "K"), ENGINE[:1], gluon=True,
+        )  # fmt: skip
     return made
 
 

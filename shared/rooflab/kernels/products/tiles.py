@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-__all__ = ["BESIDE", "HOPPER", "INTERPRETED", "TILINGS", "TURNS", "busy", "count_tiles", "launch_options", "tilings"]
+__all__ = ["BESIDE", "HOPPER", "INTERPRETED", "RELU", "TILINGS", "busy", "count_tiles", "launch_options", "tilings"]
 
 Tiling = dict[str, Any]
 
@@ -92,8 +92,11 @@ TILINGS: dict[str, tuple[tuple[Tiling, float], ...]] = {
 BESIDE = _tiling(128, 128, 64, 4, 3, 2)
 # The kernel for Hopper has one size of tiles. Five stages are what results in fp32 leave room for.
 HOPPER: Tiling = {"GROUP": 8, "STAGES": 5, "num_warps": 4}
-# The one in which two groups of warps have tiles of 128 x 128 in turn: how many rows of tiles are taken together.
-TURNS: tuple[Tiling, ...] = tuple({"GROUP": group, "STAGES": 5, "num_warps": 4} for group in (8, 16))
+# The one with a squared ReLU: two groups of warps have tiles of 128 x 128 in turn, or halves of 128 x 256.
+RELU: tuple[Tiling, ...] = tuple(
+    {"TOGETHER": together, "STEP": step, "STAGES": stages, "GROUP": group, "num_warps": 4}
+    for together, step, stages, group in ((0, 64, 5, 8), (0, 64, 5, 16), (1, 64, 3, 8), (1, 32, 6, 8))
+)
 _BEHIND = 0.75
 # Interpreted, a program costs the same whatever its size; small tiles let small matrices have edges.
 INTERPRETED = _tiling(32, 32, 32, 4, 2, 2, group=2)

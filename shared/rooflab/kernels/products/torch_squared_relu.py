@@ -22,7 +22,7 @@ from ..launching import launch
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
 from .torch_operands import as_stored, described, padded_empty, processors
-from .torch_squared_relu_hopper import run_in_turns, turns
+from .torch_squared_relu_hopper import hopper_tilings, run_on_hopper
 from .triton_squared_relu import squared_relu_gradient_kernel, squared_relu_kernel
 
 __all__ = ["gradient", "mlp", "product", "product_in_codes", "squared_relu_mlp"]
@@ -114,7 +114,7 @@ def gradient(dy: torch.Tensor, v: torch.Tensor, a: torch.Tensor) -> torch.Tensor
 
     def run(choice: Mapping[str, Any]) -> None:
         if "TILE_M" not in choice:
-            run_in_turns(dh, dy, v, a, choice)
+            run_on_hopper(dh, dy, v, a, choice)
             return
         tile = tuple(choice[f"TILE_{axis}"] for axis in "MNK")
         part = tile[0], tile[1] // choice["PARTS"]
@@ -156,7 +156,7 @@ def _forward(
 
     def run(choice: Mapping[str, Any]) -> None:
         if "TILE_M" not in choice:
-            run_in_turns(a, x, w, None, choice)
+            run_on_hopper(a, x, w, None, choice)
             return
         tile = tuple(choice[f"TILE_{axis}"] for axis in "MNK")
         part = tile[0], tile[1] // choice["PARTS"]
@@ -177,7 +177,7 @@ def _candidates(c: torch.Tensor, kind: str) -> list[Any]:
         return [INTERPRETED]
     many, engine = processors(c.device)
     portable = tilings(*c.shape, kind if engine else f"{kind} plain", many)[:_TRIED]
-    return [*turns(c), *portable] if kind.startswith("16") else portable
+    return [*hopper_tilings(c), *portable] if kind.startswith("16") else portable
 
 
 def _new(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

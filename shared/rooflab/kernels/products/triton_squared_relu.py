@@ -17,7 +17,7 @@ write: five more trips. The root is even the more exact one: a relative error is
 FLOPs: 2 M N K each. The epilogue of a tile is long where K is short, and the gradient's waits for a block of a: so
 tiles of half the size, two programs on a multiprocessor, one of which multiplies while the other stores, are worth
 trying beside the largest ones. The block of a is asked for before the products, so that it waits in the cache when they
-end. (See `triton_matmul` for the rest.)
+end. (See `triton_matmul` for the rest, and `triton_squared_relu_hopper` for what hides all of that on Hopper.)
 
 In fp8 the operands have a scale each, and a is written twice: as it is, and as codes for the next product.
 """
