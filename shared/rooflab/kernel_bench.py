@@ -70,8 +70,8 @@ def bench(options: argparse.Namespace) -> int:
     found, wrong = _measure(cases, options)
     if found:
         _show(found, options.output, _here())
-    for sentence in wrong:
-        print(f"rooflab: {sentence}")
+    if wrong:
+        print(filled(f"{wrong} of {len(cases)} cases could not be measured: the reasons stand above the table."))
     return int(bool(wrong))
 
 
@@ -98,13 +98,13 @@ def _prepare(options: argparse.Namespace, cases: Sequence[Case]) -> None:
         compile_candidates(wanted, options.size)
 
 
-def _measure(cases: Sequence[Case], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Results by case, which are kept on disk as they come; and sentences on what is wrong."""
+def _measure(cases: Sequence[Case], options: argparse.Namespace) -> tuple[dict[str, Any], int]:
+    """Results by case, which are kept on disk as they come; and how many cases are wrong, which is told at once."""
     from .kernels.benchmark import peak_bytes, run_case
 
     bar = Progress("bench kernels", len(cases), unit="case")
     found: dict[str, Any] = {}
-    wrong: list[str] = []
+    wrong = 0
     for number, case in enumerate(cases, 1):
         bar.step(number)
         try:
@@ -119,10 +119,10 @@ def _measure(cases: Sequence[Case], options: argparse.Namespace) -> tuple[dict[s
             _keep(case.kernel, found, options)
             for rival, reason in timed.left_out.items():
                 print(f"{case.kernel} {case.size}: {rival} cannot run here: {reason}")
-        except AssertionError as error:
-            wrong.append(str(error))
         except Exception as error:  # of a compiler or of a chip, whose kinds differ; the other cases go on
-            wrong.append(f"{case.kernel} {case.size}: {(str(error).splitlines() or [type(error).__name__])[0]}")
+            wrong += 1
+            named = "" if isinstance(error, AssertionError) else f"{case.kernel} {case.size}: "
+            print(f"rooflab: {named}{(str(error).splitlines() or [type(error).__name__])[0]}", flush=True)
         _free()
     bar.close("measured")
     return found, wrong

@@ -40,6 +40,7 @@ COMMANDS = {
     "speedrun.interrupted",
     "speedrun.ladder",
     "speedrun.picture",
+    "speedrun.race",
     "speedrun.teller",
     "speedrun.data.commands",
     "speedrun.compare",

@@ -17,7 +17,7 @@ from rooflab.device import Device, find_device
 from rooflab.shortage import OutOfMemory
 from rooflab.speedrun import checkpoint, session
 from rooflab.speedrun.checkpoint import CheckpointError
-from rooflab.speedrun.config import ConfigError
+from rooflab.speedrun.config import ConfigError, preset
 from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.rungs import RUNGS, missing, select
 from rooflab.speedrun.train import Trainer
@@ -55,7 +55,8 @@ def test_each_rung_alone_trains(rung):
     assert sum(losses[-5:]) / 5 < losses[0] - 0.1
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+# The toy is smaller than the small model.
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung.name != "small-model"], ids=lambda rung: rung.name)
 def test_each_rung_on_top_of_the_others_trains(rung):
     config = on_cpu(select(toys.config(), up_to=rung.name, device=ABLE).config)
     assert config.rungs == tuple(each.name for each in RUNGS[1 : RUNGS.index(rung) + 1])
@@ -117,6 +118,16 @@ def test_what_a_text_cannot_be_cut_to_is_named():
     assert why(name="code", vocabulary=50_257) == {}
 
 
+def test_a_small_model_is_for_those_that_are_larger():
+    name = "small-model"
+    chosen = select(preset("gpt2-small"), rung=name, device=ABLE)
+    assert (chosen.config.layers, chosen.config.width, chosen.skipped) == (6, 384, {})
+    assert select(toys.config(), rung=name, device=ABLE).skipped == {name: "a model of width 32 is small already"}
+    few = {"length": 8, "batch": 2, "batch_factor": 1, "eval_tokens": 64, "steps": 3, "log_every": 1}
+    _, losses, _ = trained(on_cpu(chosen.config.change(**few)))
+    assert losses[-1] < losses[0]
+
+
 def test_rungs_are_chosen_by_name():
     def chosen(**how):
         return select(toys.config(), device=ABLE, **how).config.rungs
@@ -125,7 +136,7 @@ def test_rungs_are_chosen_by_name():
     assert chosen(only=["muon", "bf16"]) == ("bf16", "muon")
     assert chosen(up_to="bf16") == ("tf32", "bf16")
     assert chosen(up_to="bf16", without=["tf32"]) == ("bf16",)
-    assert len(chosen(without=["muon"])) == len(RUNGS) - 2
+    assert len(chosen(without=["muon"])) == len(RUNGS) - 3, "the baseline is none, and a toy is small already"
     assert chosen(rung="baseline") == ()
     with pytest.raises(ConfigError, match="expected a rung; found 'warp': they are baseline, tf32"):
         chosen(rung="warp")

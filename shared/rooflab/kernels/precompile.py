@@ -56,7 +56,6 @@ def shares_of(count: int, parts: int) -> Iterator[range]:
 def _compile(task: Task) -> None:
     import torch
 
-    from .benchmark import OURS, JaxTimer
     from .catalogue import every_case
 
     kernels, size, part, parts = task
@@ -66,12 +65,9 @@ def _compile(task: Task) -> None:
         for call in cases[number].candidates.values():
             _called(call, inputs)
             torch.cuda.empty_cache()
-        # XLA tries its own kernels while it compiles, for which it should be alone on the GPU: ours alone, here.
-        if OURS in cases[number].jax:
-            _called(lambda loop: JaxTimer(loop()), (cases[number].jax[OURS],))
 
 
-def _called(call: Callable[..., Any], inputs: tuple[Any, ...] = ()) -> bool:
+def _called(call: Callable[..., Any], inputs: tuple[Any, ...]) -> bool:
     """Whether a candidate runs; where it does not, the measurement says so, whose business it is."""
     try:
         call(*inputs)

@@ -11,8 +11,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from rooflab.state import home
-
 __all__ = ["compiled", "has_jax", "jax_array", "liger", "torchao"]
 
 
@@ -43,9 +41,6 @@ def _module(name: str) -> Any:
 def has_jax(device: str = "cuda") -> bool:
     """Return whether JAX is installed and computes on such a device; a GPU's memory it then shares with torch."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # before JAX takes three quarters of the memory
-    # What one process has compiled, another one finds, as with Triton and torch.
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(home() / "jax"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     try:
         import jax
     except ImportError:

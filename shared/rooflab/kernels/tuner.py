@@ -50,11 +50,10 @@ def tune_kernels(kernels: Iterable[str], size: str | None = None) -> Path:
         if key not in known:
             known[key] = _fastest(candidates, run)
             print(f"{kernel} {key}: {json.dumps(known[key])} of {len(candidates)}", file=sys.stderr)
+            atomic_write(FILE, as_toml(_merged(_read(FILE), found)))  # at once: whoever stops early loses nothing
         return known[key]
 
     _call_all(wanted, size, choose)
-    kept = _merged(_read(FILE), found)
-    atomic_write(FILE, as_toml(kept))
     return FILE
 
 

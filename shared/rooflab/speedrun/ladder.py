@@ -23,6 +23,7 @@ from ..tables import render_text
 from ..units import format_si
 from .asked import check_text, names, positive, switches
 from .config import Config, ConfigError
+from .race import RACED, Race, families, inferred, judged_often, raced_cells
 
 if TYPE_CHECKING:
     from .commands import Here
@@ -43,6 +44,8 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", type=names, default=[], metavar="A,B", help="the ladder up to each of these alone")
     parser.add_argument("--without", type=names, default=[], metavar="A,B", help="leave these out of every run")
     parser.add_argument("--tokens", type=positive(int), metavar="N", help="that each rung trains on")
+    parser.add_argument("--target", type=positive(float), metavar="BPB", help="tell the time to these bits per byte")
+    parser.add_argument("--seeds", type=positive(int), default=1, metavar="N", help="that train to the target")
     parser.add_argument("--json", action="store_true", help="print each rung as JSON, and nothing else")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
 
@@ -67,8 +70,10 @@ def run_ladder(options: argparse.Namespace) -> int:
 
     for name in (*options.only, *options.without):
         find_rung(name)
+    if options.seeds > 1 and not options.target:
+        raise ConfigError("expected --target with --seeds: what is compared between seeds is the time to it")
     place = here(options.data, options.device, Ranks())
-    base = find_config(options, place.device)
+    base = find_config(options, place.device).change(target=0.0)
     base = base.change(tokens=options.tokens or (_TOKENS if place.device.is_accelerator else base.tokens))
     asked = [(rung.name, options.framework) for rung in RUNGS
              if rung.name not in options.without and (not options.only or rung.name in options.only)]  # fmt: skip
@@ -81,19 +86,8 @@ def run_ladder(options: argparse.Namespace) -> int:
     place.measure(quiet=options.json)
     _compile(plans, options, place)
     values = {"preset": base.preset, "tokens": base.tokens, "data": place.data.name, "digest": place.data.digest}
-    folder = output_folder(options.out or Path(".rooflab/speedrun"))
-    bar = Progress("ladder", len(plans), unit="rung")
-    found: dict[str, dict[str, Any]] = {}
-    for number, (rung, framework, plan) in enumerate(plans, 1):
-        name = rung if framework == "torch" else f"{rung} in JAX"
-        bar.name = f"ladder: {name}"
-        bar.step(number)
-        reason = plan.skipped.get(rung)
-        found[name] = {"skipped": reason} if reason else measured_rung(plan.config, place, framework)
-        if options.json:
-            print(json.dumps({"rung": name, **found[name]}), flush=True)
-        kept = save_record("speedrun_ladder", values | {"rungs": found}, folder=folder)  # as it is: a ladder is long
-    bar.close("measured")
+    values |= {"target": options.target, "seeds": options.seeds} if options.target else {}
+    found, kept = _climb(plans, place, options, values)
     if not options.json:
         print(table(found, counted=not place.device.is_accelerator))
     if found:
@@ -101,6 +95,34 @@ def run_ladder(options: argparse.Namespace) -> int:
     if options.record:
         print(f"Recorded in {save_record('speedrun_ladder', values | {'rungs': found})}.", file=sys.stderr)
     return int(any("error" in one for one in found.values()))
+
+
+def _climb(
+    plans: Sequence[tuple[str, str, Selection]], place: Here, options: argparse.Namespace, values: Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], Path | None]:
+    """Train what is planned, one rung after the other; returns the outcomes and the file that keeps them."""
+    from ..records import save_record
+
+    folder, kept = output_folder(options.out or Path(".rooflab/speedrun")), None
+    climbed = [rung for rung, framework, plan in plans if framework == "torch" and rung not in plan.skipped]
+    racers = families(climbed) if options.target else {}
+    bar = Progress("ladder", len(plans), unit="rung")
+    found: dict[str, dict[str, Any]] = {}
+    for number, (rung, framework, plan) in enumerate(plans, 1):
+        name = rung if framework == "torch" else f"{rung} in JAX"
+        bar.name = f"ladder: {name}"
+        bar.step(number)
+        reason, config, race = plan.skipped.get(rung), plan.config, None
+        if framework == "torch" and rung in racers:
+            config, race = judged_often(config), Race(options.target, config.seed, options.seeds)
+        found[name] = {"skipped": reason} if reason else measured_rung(config, place, framework, race)
+        if options.json:
+            print(json.dumps({"rung": name, **found[name]}), flush=True)
+        for other in racers[rung] if race else ():
+            found[other] |= inferred(found[other], found[rung], rung)
+        kept = save_record("speedrun_ladder", {**values, "rungs": found}, folder=folder)  # as it is: a ladder is long
+    bar.close("measured")
+    return found, kept
 
 
 def _plan(rung: str, framework: str, base: Config, options: argparse.Namespace, place: Here) -> Selection:
@@ -130,8 +152,15 @@ def _compile(plans: Sequence[tuple[str, str, Selection]], options: argparse.Name
         compile_ahead(wanted, options.data, workers)
 
 
-def measured_rung(config: Config, place: Here, framework: str = "torch") -> dict[str, Any]:
-    """Prediction and outcome of one run; of a run that fails, the sentence that says why."""
+def measured_rung(config: Config, place: Here, framework: str = "torch", race: Race | None = None) -> dict[str, Any]:
+    """Prediction and outcome of one run; of a run that fails, the sentence that says why.
+
+    Args:
+        config: the run.
+        place: what it stands on.
+        framework: "torch" or "jax".
+        race: the target, and the seeds that train to it beside this run; None: the time to no target is asked for.
+    """
     from .commands import trainer_of
     from .forecast import forecast
     from .session import free, used
@@ -146,7 +175,10 @@ def measured_rung(config: Config, place: Here, framework: str = "torch") -> dict
     try:
         if not place.device.is_accelerator:
             told |= counted_step(config, place) if framework == "torch" else counted_program(config, place)
-        result = trainer_of(framework)(config, place.data, device=place.device)
+        with_seeds: dict[str, Any] = {}
+        if race:
+            with_seeds = {"say": race.note, "then": race.others}
+        result = trainer_of(framework)(config, place.data, device=place.device, **with_seeds)
     except (MemoryError, Stopped, RuntimeError, ConfigError) as error:
         return told | {"error": str(error).splitlines()[0]}
     mfu, hfu = used(config, result.tokens_per_s, place.ceilings)
@@ -154,7 +186,7 @@ def measured_rung(config: Config, place: Here, framework: str = "torch") -> dict
         "step_s": result.step_s, "tokens_per_s": result.tokens_per_s, "mfu": mfu, "hfu": hfu, "start_s": result.start_s,
         "train_s": result.train_s, "peak_bytes": result.peak_bytes, "bits_per_byte": result.bits_per_byte,
         "steps": result.steps,
-    }  # fmt: skip
+    } | (race.found() if race else {})  # fmt: skip
 
 
 def counted_step(config: Config, place: Here) -> dict[str, Any]:
@@ -193,6 +225,8 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
 
     head = ["rung", "predicted", "step", "tokens/s", "MFU", "bits/byte", "memory"]
     head += ["FLOP", "bytes", "operations"] if counted else ["peak", "HFU"]
+    raced, before = any("arrivals" in one for one in found.values()), list[float]()
+    head += ["to the target", "p"] if raced else []
     rows: list[Sequence[str]] = []
     for name, one in found.items():
         if "step_s" not in one:
@@ -202,12 +236,16 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
                format_si(one["predicted_bytes"], "B")]  # fmt: skip
         row += ([format_si(one["flops"], ""), format_si(one["bytes"], "B"), str(one["launches"])] if counted else
                 [format_si(one["peak_bytes"], "B"), f"{one['hfu']:.1%}"])  # fmt: skip
+        if raced:
+            cells, before = raced_cells(one, before)
+            row += cells
         rows.append(row)
     lines = [render_text(head, rows), ""]
     lines += [f"{name}: left out, {one['skipped']}." for name, one in found.items() if "skipped" in one]
     lines += [f"{name}: {one['error']}" for name, one in found.items() if "error" in one]
     seconds = math.fsum(one.get("train_s", 0) + one.get("start_s", 0) for one in found.values())
     legend = "predicted, memory: by the cost model. MFU: of the measured ceiling."
+    legend += RACED if raced else ""
     legend += " FLOP, bytes, operations: counted, of an eager step; in JAX of a compiled one." if counted else ""
     lines.append(f"{legend} {seconds:.0f} s of training and compiling in all.")
     if told := beyond(max((max(one["mfu"], one["hfu"]) for one in found.values() if "step_s" in one), default=0)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +121,9 @@ RUNGS: tuple[Rung, ...] = (
     Rung("small-vocabulary", {"cut_vocabulary": 8192},
          "A head of a sixth costs less than a fifth more tokens, and every token is seen often enough to be learned.",
          "less", "less", "less", source="Tao et al. 2024", needs="merges"),
+    Rung("small-model", {"layers": 6, "width": 384, "heads": 6, "batch_factor": 2, "table_factor": 4.0},
+         "As many parameters as so short a text can teach; what each token costs less, more tokens repay.",
+         "less", "less", "less", source="Hoffmann et al. 2022"),
 )  # fmt: skip
 
 
@@ -148,22 +151,23 @@ def missing(rung: Rung, device: Device, text: Corpus | None = None) -> str:
         return f"{device.name} has no graphs to replay: its operations are called, not launched"
     if rung.needs == "kernels" and device.torch != "cuda":
         return f"{device.name} would interpret a kernel of Triton's, thread by thread"
-    if rung.needs == "compiler" and not device.is_accelerator:
-        compilers = [os.environ.get("CXX", ""), "g++", "clang++", "c++"]
-        if not any(shutil.which(name) for name in compilers if name):
-            return "there is no C++ compiler here, with which torch.compile makes code for a processor"
+    compilers = filter(None, (os.environ.get("CXX"), "g++", "clang++", "c++"))
+    if rung.needs == "compiler" and not device.is_accelerator and not any(map(shutil.which, compilers)):
+        return "there is no C++ compiler here, with which torch.compile makes code for a processor"
     return ""
 
 
 def _idle(rung: Rung, chosen: set[str], base: Config) -> str:
     """Why a rung has nothing to do here; empty if it has."""
+    if rung.change.get("width", 0) > base.width:
+        return f"a model of width {base.width} is small already"
     changes = find_rung(rung.of).change if rung.of and rung.of not in chosen else {}
     there = all(getattr(base, name) == value for name, value in changes.items())
     return "" if there else f"there is nothing for it to do without {rung.of}"
 
 
 def select(
-    base: Config, *, rung: str = "", up_to: str = "", only: Iterable[str] = (), without: Iterable[str] = (),
+    base: Config, *, rung: str = "", up_to: str = "", only: Sequence[str] = (), without: Sequence[str] = (),
     device: Device | None = None, text: Corpus | None = None,
 ) -> Selection:  # fmt: skip
     """The baseline and some rungs on top, in the ladder's order.
@@ -180,15 +184,13 @@ def select(
     Raises:
         ConfigError: a rung is unknown, or more than one of `rung`, `up_to` and `only` is given.
     """
-    only, without = tuple(only), tuple(without)
     for name in filter(None, (rung, up_to, *only, *without)):
         find_rung(name)
     if sum(map(bool, (rung, up_to, only))) > 1:
         raise ConfigError("expected one of --rung, --up-to and --only; found more than one")
-    names = [each.name for each in RUNGS]
     wanted = {rung} if rung else set(only)
     if up_to or (without and not wanted):
-        wanted = set(names[: names.index(up_to) + 1 if up_to else None])
+        wanted = {each.name for each in RUNGS[: RUNGS.index(find_rung(up_to)) + 1 if up_to else None]}
     chosen = [each for each in RUNGS if each.name in wanted - set(without)]
     reasons = {each.name: missing(each, device or find_device(), text) or _idle(each, wanted - set(without), base)
                for each in chosen}  # fmt: skip

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..device import Device, find_device
 from ..roofline import Ceilings
@@ -25,6 +25,9 @@ from .folder import RunFolder, version
 from .pace import Result
 from .ranks import Ranks
 
+if TYPE_CHECKING:
+    from .train import Trainer
+
 __all__ = ["beyond", "ceiling_format", "free", "opening", "run_once", "steps_in", "used"]
 
 
@@ -32,6 +35,7 @@ def run_once(
     config: Config, data: Corpus, *, device: Device | None = None, ranks: Ranks | None = None,
     folder: Path | None = None, resume: bool = False, save_every: int = 0,
     say: Callable[[dict[str, Any]], None] | None = None, ceilings: Ceilings | None = None,
+    then: Callable[[Trainer], None] | None = None,
 ) -> Result:  # fmt: skip
     """Train, and leave what there is to know in a folder.
 
@@ -44,6 +48,7 @@ def run_once(
         save_every: steps between checkpoints; 0: once a minute.
         say: is told of each line of the log, on the first rank.
         ceilings: to which MFU is; None: it is left out.
+        then: is given the trainer when the run has ended, with all that was compiled.
 
     Raises:
         OutOfMemory: with what to lower, and by how much.
@@ -66,8 +71,7 @@ def run_once(
 
     before = received()
     with run.alone() if run else nullcontext():
-        # A run that ended before its first checkpoint begins again.
-        kept = resume and folder is not None and (folder / checkpoint.NAME).is_file()
+        kept = resume and folder is not None and (folder / checkpoint.NAME).is_file()  # else it begins again
         sized = config.of_text(data.vocabulary)
         if 0 < device.memory_bytes < forecast.state_and_gradient_bytes(sized):
             raise OutOfMemory(f"The memory is not enough. {forecast.advice(sized, device.memory_bytes)}")
@@ -81,6 +85,8 @@ def run_once(
             elif run:
                 run.begin(trainer.config, version(device, data, ranks.world))
             result = trainer.run()
+            if then:
+                then(trainer)
         except Exception as error:
             if not is_shortage(error):
                 raise
