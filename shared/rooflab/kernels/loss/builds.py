@@ -41,8 +41,9 @@ def _rows() -> Build:
 
     choice = row_blocks(WORDS, "cuda")[0]
     types = {"losses": "*fp32", "targets": "*i64", "cap": "fp32"} | dict.fromkeys(("dz", "z"), "*bf16")
-    types |= dict.fromkeys(("V", "z_step", "dz_step", "ignored"), "i32")
-    constants = {"CAPPED": True, "INSTRUCTION": False, "GRADIENT": True, "BLOCK": choice["BLOCK"]}
+    types |= dict.fromkeys(("N", "V", "z_step", "dz_step", "ignored"), "i32")
+    constants = {"CAPPED": True, "INSTRUCTION": False, "GRADIENT": True}
+    constants |= {name: choice[name] for name in ("BLOCK", "STAGES")}
     return Build(cross_entropy_kernel, types, constants, choice["num_warps"], unaligned=("ignored",))
 
 

@@ -15,6 +15,7 @@ import torch
 
 from ..demands import floats, refuse, together
 from ..launching import launch
+from ..rows.blocks import processors
 from ..tuning import choose
 from .chunks import row_blocks
 from .triton_cross_entropy import cross_entropy_kernel
@@ -55,9 +56,11 @@ def losses_and_gradient(
     instruction = capped and z.dtype == torch.bfloat16 and z.is_cuda and torch.version.hip is None
 
     def run(choice: Mapping[str, Any]) -> None:
+        options = dict(choice)
+        programs = min(len(z), processors(z.device) * options.pop("PER_SM"))
         launch(
-            cross_entropy_kernel, (len(z),), losses, dz, z, target.contiguous(), z.shape[1], z.stride(0), dz.stride(0),
-            softcap or 1.0, ignore_index, CAPPED=capped, INSTRUCTION=instruction, GRADIENT=gradient, **choice,
+            cross_entropy_kernel, (programs,), losses, dz, z, target.contiguous(), *z.shape, z.stride(0), dz.stride(0),
+            softcap or 1.0, ignore_index, CAPPED=capped, INSTRUCTION=instruction, GRADIENT=gradient, **options,
         )  # fmt: skip
 
     run(choose("cross_entropy", (z.shape[1],), row_blocks(z.shape[1], z.device.type), run, z.device))
