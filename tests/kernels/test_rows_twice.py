@@ -56,6 +56,7 @@ def test_a_residual_is_added_to_rows_that_are_read_twice(dtype, block):
     y, h = kernels.add_layer_norm(x, r, w, b)
     assert torch.equal(h, x + r)
     near(y, torch.nn.functional.layer_norm((x + r).double(), (COLS,), w.double(), b.double()), length=COLS)
+    assert torch.equal(y, kernels.layer_norm(h, w, b)), "what is normalized is the sum as it is kept"
     y, h = kernels.add_rms_norm(x, r, w)
     assert torch.equal(h, x + r)
     near(y, torch.nn.functional.rms_norm((x + r).double(), (COLS,), w.double(), 1e-6), length=COLS)
@@ -196,6 +197,23 @@ def test_rows_in_fp32_are_centred_in_registers():
     finally:
         tuning.set_tuner(None)
     assert found == [False, True]
+
+
+def test_a_full_row_needs_no_mask_and_nan_stays_in_a_variance(tmp_path):
+    code = (
+        "import json\n"
+        "from dataclasses import replace\n"
+        "from rooflab.kernels.catalogue import find_build\n"
+        "from rooflab.kernels.compiled import compile_for\n"
+        "build = find_build('layer_norm')\n"
+        "builds = [replace(build, constants={**build.constants, 'FULL': full}) for full in (True, False)]\n"
+        "builds.append(find_build('layer_norm_long'))\n"
+        "print(json.dumps([compile_for(each, 'sm90').text['ptx'] for each in builds]))"
+    )
+    full, masked, twice = told_elsewhere(code, tmp_path)
+    each = 4096 // (8 * 32)  # numbers that a thread has
+    assert full.count("selp") < each <= masked.count("selp")
+    assert all(ptx.count("max.NaN.f32") == 1 for ptx in (full, masked, twice))
 
 
 def test_long_rows_fill_a_multiprocessor_with_threads(tmp_path):

@@ -41,7 +41,7 @@ def builds() -> dict[str, Build]:
     ):  # fmt: skip
         kind = {"RESIDUAL": fused, "CENTRED": centred, "BIAS": centred}
         types = types_of("y h x r w b", "rows cols x_step r_step", "mean rstd") | {"eps": "fp32"}
-        constants = {**_ONCE, **kind, "ONE_PASS": centred, "AHEAD": 0}
+        constants = {**_ONCE, **kind, "ONE_PASS": centred, "FULL": True, "AHEAD": 0}
         made[name] = Build(norm.norm_kernel, types, constants, _WARPS["forward"])
         types = {argument: told for argument, told in types.items() if argument != "rows"}
         made[f"{name}_long"] = Build(twice.norm_twice_kernel, types, {**_TWICE, **kind}, _WARPS["loop"])

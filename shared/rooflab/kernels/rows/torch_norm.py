@@ -99,7 +99,7 @@ def norm(
         if "BLOCK" in choice:
             launch(norm_twice_kernel, (rows,), *tensors, *numbers, **modes, **sizes)
         else:
-            modes["ONE_PASS"] = centred and half and cols <= _ONE_PASS
+            modes |= {"ONE_PASS": centred and half and cols <= _ONE_PASS, "FULL": cols == width}
             launch(norm_kernel, (-(-rows // choice["ROWS"]),), *tensors, rows, *numbers, **modes, **sizes)
 
     if given.numel():

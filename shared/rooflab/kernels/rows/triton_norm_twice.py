@@ -40,35 +40,37 @@ def norm_twice_kernel(
 ):  # fmt: skip
     """Normalize the rows of x, one in each program; COLS, a power of two, is at least `cols`."""
     i = tl.program_id(0).to(tl.int64)
-    if AHEAD:
-        fetch_ahead(x, cols, x_step, COLS, AHEAD)
-        if RESIDUAL:
-            fetch_ahead(r, cols, r_step, COLS, AHEAD)
-    x += i * x_step
-    r += i * r_step
-    h += i * cols
+    own = x + i * x_step
+    added = r + i * r_step
+    kept = h + i * cols
     one = EACH * tl.arange(0, BLOCK // EACH)[:, None] + tl.arange(0, EACH)[None, :]
     f = 0.0
     if CENTRED:
-        few = read(x, tl.arange(0, EACH), cols, "evict_last")
+        few = read(own, tl.arange(0, EACH), cols, "evict_last")
         if RESIDUAL:
-            few += read(r, tl.arange(0, EACH), cols, "evict_last")
+            few += read(added, tl.arange(0, EACH), cols, "evict_last")
+            few = few.to(h.dtype.element_ty).to(tl.float32)
         f = tl.sum(few, 0) / EACH
     total = tl.zeros([BLOCK // EACH], tl.float32)
     squares = tl.zeros([BLOCK // EACH], tl.float32)
     for start in range(0, cols, BLOCK):
         c = start + one
-        v = read(x, c, cols, "evict_first" if RESIDUAL else "evict_last")
+        v = read(own, c, cols, "evict_first" if RESIDUAL else "evict_last")
         if RESIDUAL:
-            v += read(r, c, cols, "evict_first")
-            tl.store(h + c, v, mask=c < cols)
+            v += read(added, c, cols, "evict_first")
+            tl.store(kept + c, v, mask=c < cols)
             v = v.to(h.dtype.element_ty).to(tl.float32)  # what is normalized is what is kept
         if CENTRED:
             v = tl.where(c < cols, v - f, 0.0)
             total += tl.sum(v, 1)
         squares += tl.sum(v * v, 1)
+    if AHEAD:  # behind the loads of its own row, and beside all that follows
+        fetch_ahead(x, cols, x_step, COLS, AHEAD)
+        if RESIDUAL:
+            fetch_ahead(r, cols, r_step, COLS, AHEAD)
     if CENTRED:
-        m, variance = moments(f, *tl.reduce((total, squares), 0, add_pairs), cols)
+        m, variance = moments(*tl.reduce((total, squares), 0, add_pairs), cols)
+        m += f
         tl.store(mean + i, m)
     else:
         m, variance = 0.0, tl.sum(squares, 0) / cols
@@ -76,10 +78,10 @@ def norm_twice_kernel(
     tl.store(rstd + i, s)
     if RESIDUAL:  # the sum is read again, of which other threads may have written a part
         tl.debug_barrier()
-        x = h
+        own = kept
     for back in range(0, cols, BLOCK):
         c = (tl.cdiv(cols, BLOCK) - 1) * BLOCK - back + one
-        v = (read(x, c, cols, "evict_first") - m) * (s * read(w, c, cols, "evict_last"))
+        v = (read(own, c, cols, "evict_first") - m) * (s * read(w, c, cols, "evict_last"))
         if BIAS:
             v += read(b, c, cols, "evict_last")
         tl.store(y + i * cols + c, v, mask=c < cols)

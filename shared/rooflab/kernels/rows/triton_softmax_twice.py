@@ -34,23 +34,23 @@ def read(x, c, cols, policy: tl.constexpr):
 @triton.jit
 def softmax_twice_kernel(y, x, cols, x_step, BLOCK: tl.constexpr, COLS: tl.constexpr, AHEAD: tl.constexpr):
     """Rows of x, `x_step` elements apart, to rows of y, `cols` apart; COLS, a power of two, is at least `cols`."""
-    if AHEAD:
-        fetch_ahead(x, cols, x_step, COLS, AHEAD)
     i = tl.program_id(0).to(tl.int64)
-    x += i * x_step
+    own = x + i * x_step
     one = EACH * tl.arange(0, BLOCK // EACH)[:, None] + tl.arange(0, EACH)[None, :]
     most = tl.full([BLOCK // EACH], -float("inf"), tl.float32)
     total = tl.zeros([BLOCK // EACH], tl.float32)
     for start in range(0, cols, BLOCK):
-        v = read(x, start + one, cols, "evict_last")
+        v = read(own, start + one, cols, "evict_last")
         new = tl.maximum(most, tl.max(v, 1))
         base = tl.where(new == -float("inf"), 0.0, new)  # of nothing but -inf, from which none can be subtracted
         total *= tl.exp2((most - base) * LOG2E)
         total += tl.sum(tl.exp2((v - base[:, None]) * LOG2E), 1)
         most = new
+    if AHEAD:  # behind the loads of its own row, and beside all that follows
+        fetch_ahead(x, cols, x_step, COLS, AHEAD)
     top = tl.max(most, 0)
     scale = 1.0 / tl.sum(total * tl.exp2((most - top) * LOG2E), 0)
     for back in range(0, cols, BLOCK):
         c = (tl.cdiv(cols, BLOCK) - 1) * BLOCK - back + one
-        v = tl.exp2((read(x, c, cols, "evict_first") - top) * LOG2E)
+        v = tl.exp2((read(own, c, cols, "evict_first") - top) * LOG2E)
         tl.store(y + i * cols + c, v * scale, mask=c < cols)
