@@ -33,6 +33,16 @@ def read(first, c, cols, policy: tl.constexpr):
 
 
 @triton.jit
+def mean_of_few(x, r, h, cols, RESIDUAL: tl.constexpr):
+    """The mean of a row's first numbers, in the format in which sums are kept."""
+    v = read(x, tl.arange(0, EACH), cols, "evict_last")
+    if RESIDUAL:
+        v += read(r, tl.arange(0, EACH), cols, "evict_last")
+        v = v.to(h.dtype.element_ty).to(tl.float32)
+    return tl.sum(v, 0) / EACH
+
+
+@triton.jit
 def norm_twice_kernel(
     y, h, x, r, w, b, mean, rstd, cols, x_step, r_step, eps,
     RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr,
@@ -44,13 +54,7 @@ def norm_twice_kernel(
     added = r + i * r_step
     kept = h + i * cols
     one = EACH * tl.arange(0, BLOCK // EACH)[:, None] + tl.arange(0, EACH)[None, :]
-    f = 0.0
-    if CENTRED:
-        few = read(own, tl.arange(0, EACH), cols, "evict_last")
-        if RESIDUAL:
-            few += read(added, tl.arange(0, EACH), cols, "evict_last")
-            few = few.to(h.dtype.element_ty).to(tl.float32)
-        f = tl.sum(few, 0) / EACH
+    f = mean_of_few(own, added, h, cols, RESIDUAL) if CENTRED else 0.0
     total = tl.zeros([BLOCK // EACH], tl.float32)
     squares = tl.zeros([BLOCK // EACH], tl.float32)
     for start in range(0, cols, BLOCK):
