@@ -59,7 +59,7 @@ def test_the_command_prints_what_a_kernel_uses():
     assert lines[0].split()[:3] == ["kernel", "|", "chip"]
     assert [line.split("|")[1].strip() for line in lines[1:3]] == ["sm90", "gfx942"]
     assert "as many as one multiprocessor (AMD: compute unit) holds" in done.stdout
-    assert lines[-1] == "softmax: y, x in bf16; ROWS=1, COLS=4096; 8 warps."
+    assert lines[-1] == "softmax: y, x in bf16; ROWS=1, COLS=4096, AHEAD=0; 8 warps."
 
 
 def test_the_command_names_the_formats_of_tiles_and_a_chips_own_words():
@@ -99,7 +99,7 @@ def test_a_spill_is_seen(tmp_path):
         "from dataclasses import replace\n"
         "from rooflab.kernels.catalogue import find_build\n"
         "from rooflab.kernels.compiled import compile_for\n"
-        "build = replace(find_build('softmax'), constants={'ROWS': 16, 'COLS': 1024}, warps=1)\n"
+        "build = replace(find_build('softmax'), constants={'ROWS': 16, 'COLS': 1024, 'AHEAD': 0}, warps=1)\n"
         "print(compile_for(build, 'sm90').spill_bytes)"
     )
     assert told_elsewhere(code, tmp_path) > 0

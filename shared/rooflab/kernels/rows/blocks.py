@@ -5,6 +5,8 @@ memory's latency), and how many rows a program takes together.
 
 >>> row_blocks(4096)[0]
 {'ROWS': 1, 'num_warps': 8}
+>>> forward_blocks(32_768, 32)[1]
+{'BLOCK': 8192, 'num_warps': 32}
 >>> loop_blocks(4096, 16_384)[0]
 {'ROWS': 1, 'STAGES': 3, 'PER_SM': 2, 'num_warps': 8}
 >>> long_blocks(32_768, 2)[0]
@@ -19,7 +21,10 @@ from typing import Any
 
 from rooflab.counters.interpreter import interpreting
 
-__all__ = ["LONG", "LONGEST", "chained", "long_blocks", "loop_blocks", "next_power_of_2", "processors", "row_blocks"]
+__all__ = [
+    "LONG", "LONGEST", "chained", "forward_blocks", "long_blocks", "loop_blocks", "next_power_of_2", "processors",
+    "row_blocks",
+]  # fmt: skip
 
 LONG = 8192  # elements of a row, from which on a kernel with sums over all rows reads each row twice
 LONGEST = 65_536  # elements of a row: 64 for each of 1,024 threads
@@ -47,6 +52,33 @@ def row_blocks(cols: int, most: int = 64) -> list[dict[str, Any]]:
         if 8 <= rows * cols / (_THREADS * warps) <= most
     ]
     return sorted(found or [_extreme(cols)], key=lambda one: _unlikely(cols, one))
+
+
+@functools.cache
+def forward_blocks(cols: int, most: int, *, fetches: bool = False, twice: bool = True) -> list[dict[str, Any]]:
+    """Return the choices for a kernel that writes what it reads: for long rows more than those of :func:`row_blocks`.
+
+    Args:
+        cols: of a row, a power of two.
+        most: elements that a thread may hold.
+        fetches: a program can ask for the row of another, AHEAD times the number of multiprocessors after its own.
+        twice: rows can be read twice, in turns of BLOCK columns, 8 for each thread.
+    """
+    found = row_blocks(cols, most)
+    if cols < LONG:
+        return found
+    again = [
+        {"BLOCK": 8 * _THREADS * warps, "num_warps": warps}
+        for warps in (32, 16, 8)
+        if twice and 16 <= cols / (_THREADS * warps) <= 64
+    ]
+    # As much again as those programs have that are on a multiprocessor: some 64 KB of 16 bits, twice that in blocks.
+    further = [
+        {**one, "AHEAD": max(1, (65_536 if "BLOCK" in one else 32_768) // cols)}
+        for one in again + found
+        if fetches and one.get("ROWS", 1) == 1
+    ]
+    return found + again + further
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 """How the kernels over rows are compiled for a chip that is not there: rows of 4,096 in bf16, as of a transformer, and
-the backward pass of rows of 16,384.
+rows of 16,384 that are read twice.
 
 >>> from rooflab.kernels.targets import target
 >>> target("sm90").warp_size * max(_WARPS.values())
@@ -14,6 +14,7 @@ __all__ = ["builds"]
 
 _COLS = 4096
 _ONCE = {"ROWS": 1, "COLS": _COLS}
+_TWICE = {"BLOCK": _COLS, "COLS": 16_384, "AHEAD": 0}
 _LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
 _LONG = {"BLOCK": _COLS, "AHEAD": False}
 _ALONE = {"CHAINED": False}  # what only some chips can do
@@ -24,10 +25,14 @@ def builds() -> dict[str, Build]:
     """Return each kernel with the types and block sizes of a typical call, by name."""
     from . import triton_norm as norm
     from . import triton_norm_long as long
+    from . import triton_norm_twice as twice
     from . import triton_softmax as softmax
+    from .triton_softmax_twice import softmax_twice_kernel
 
     types = types_of("y x", "rows cols x_step")
-    made = {"softmax": Build(softmax.softmax_kernel, types, _ONCE, _WARPS["forward"])}
+    made = {"softmax": Build(softmax.softmax_kernel, types, {**_ONCE, "AHEAD": 0}, _WARPS["forward"])}
+    types = types_of("y x", "cols x_step")
+    made["softmax_long"] = Build(softmax_twice_kernel, types, _TWICE, _WARPS["loop"])
     types = types_of("dx y dy", "rows cols dy_step")
     made["softmax_backward"] = Build(softmax.softmax_backward_kernel, types, _ONCE, _WARPS["backward"])
     for name, centred, fused in (
@@ -36,7 +41,10 @@ def builds() -> dict[str, Build]:
     ):  # fmt: skip
         kind = {"RESIDUAL": fused, "CENTRED": centred, "BIAS": centred}
         types = types_of("y h x r w b", "rows cols x_step r_step", "mean rstd") | {"eps": "fp32"}
-        made[name] = Build(norm.norm_kernel, types, {**_ONCE, **kind, "ONE_PASS": centred}, _WARPS["forward"])
+        constants = {**_ONCE, **kind, "ONE_PASS": centred, "FULL": True, "AHEAD": 0}
+        made[name] = Build(norm.norm_kernel, types, constants, _WARPS["forward"])
+        types = {argument: told for argument, told in types.items() if argument != "rows"}
+        made[f"{name}_long"] = Build(twice.norm_twice_kernel, types, {**_TWICE, **kind}, _WARPS["loop"])
         types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
         made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind, **_ALONE}, _WARPS["loop"])
         shared = {"PARTS": 1 + centred, "BLOCKS": 4 // (1 + centred)}

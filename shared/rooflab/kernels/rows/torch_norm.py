@@ -17,7 +17,7 @@ from ..demands import as_rows, floats, once, refuse, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_norm
-from .blocks import LONG, LONGEST, chained, long_blocks, loop_blocks, next_power_of_2, processors, row_blocks
+from .blocks import LONG, LONGEST, chained, forward_blocks, long_blocks, loop_blocks, next_power_of_2, processors
 from .metal_source import on_apple
 
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
@@ -81,20 +81,30 @@ def norm(
         metal_norm.norm(y, given, weight, bias, mean, rstd, eps)
         return y, h, mean, rstd
 
+    half = x.element_size() == 2
+
     def run(choice: Any) -> None:
         need_triton()
         from .triton_norm import norm_kernel
+        from .triton_norm_twice import norm_twice_kernel
 
         # A kernel takes no None: what it does not touch is replaced by a tensor that is there.
-        launch(
-            norm_kernel, (-(-rows // choice["ROWS"]),), y, y if residual is None else h, given, added, weight,
-            weight if bias is None else bias, mean if centred else rstd, rstd, rows, cols, given.stride(0),
-            added.stride(0), eps, RESIDUAL=residual is not None, CENTRED=centred, BIAS=bias is not None,
-            ONE_PASS=centred and x.element_size() == 2 and cols <= _ONE_PASS, COLS=width, **choice,
+        tensors = (
+            y, y if residual is None else h, given, added, weight, weight if bias is None else bias,
+            mean if centred else rstd, rstd,
         )  # fmt: skip
+        numbers = (cols, given.stride(0), added.stride(0), eps)
+        modes = {"RESIDUAL": residual is not None, "CENTRED": centred, "BIAS": bias is not None}
+        sizes = {**choice, "COLS": width, "AHEAD": choice.get("AHEAD", 0) * processors(x.device)}
+        if "BLOCK" in choice:
+            launch(norm_twice_kernel, (rows,), *tensors, *numbers, **modes, **sizes)
+        else:
+            modes |= {"ONE_PASS": centred and half and cols <= _ONE_PASS, "FULL": cols == width}
+            launch(norm_kernel, (-(-rows // choice["ROWS"]),), *tensors, rows, *numbers, **modes, **sizes)
 
     if given.numel():
-        run(choose(name, (width,), row_blocks(width, 32), run, x.device))
+        choices = forward_blocks(width, 32, fetches=chained(x.device), twice=half or not centred)
+        run(choose(name, (width,), choices, run, x.device))
     return y, h, mean, rstd
 
 

@@ -17,7 +17,7 @@ from ..demands import as_rows, floats, once, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_softmax
-from .blocks import LONGEST, next_power_of_2, row_blocks
+from .blocks import LONGEST, chained, forward_blocks, next_power_of_2, processors, row_blocks
 from .metal_source import on_apple
 
 __all__ = ["softmax", "softmax_backward"]
@@ -57,17 +57,24 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
         getattr(metal_softmax, name)(*tensors)
         return
     need_triton()
-    from . import triton_softmax
+    from .triton_softmax import softmax_backward_kernel, softmax_kernel
+    from .triton_softmax_twice import softmax_twice_kernel
 
-    kernel = getattr(triton_softmax, f"{name}_kernel")
     width = next_power_of_2(cols)
+    forward = name == "softmax"
 
     def run(choice: Any) -> None:
-        grid = (-(-rows // choice["ROWS"]),)
-        launch(kernel, grid, *tensors, rows, cols, given.stride(0), COLS=width, **choice)
+        sizes = {**choice, "COLS": width}
+        if forward:
+            sizes["AHEAD"] = choice.get("AHEAD", 0) * processors(given.device)
+        if "BLOCK" in choice:
+            launch(softmax_twice_kernel, (rows,), *tensors, cols, given.stride(0), **sizes)
+        else:
+            kernel = softmax_kernel if forward else softmax_backward_kernel
+            launch(kernel, (-(-rows // choice["ROWS"]),), *tensors, rows, cols, given.stride(0), **sizes)
 
     # Backward a thread holds two numbers for each element.
-    choices = row_blocks(width, 64 if name == "softmax" else 32)
+    choices = forward_blocks(width, 64, fetches=chained(given.device)) if forward else row_blocks(width, 32)
     run(choose(name, (width,), choices, run, given.device))
 
 

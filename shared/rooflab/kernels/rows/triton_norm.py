@@ -29,6 +29,8 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from .triton_ahead import fetch_ahead
+
 __all__ = ["add_partial_sums_kernel", "norm_backward_kernel", "norm_kernel"]
 
 
@@ -39,12 +41,24 @@ def add_pairs(a, b, c, d):
 
 
 @triton.jit
+def moments(total, squares, cols):
+    """Mean and variance of numbers from their sum and that of their squares."""
+    above = tl.maximum(squares - total * total / cols, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    return total / cols, above / cols
+
+
+@triton.jit
 def norm_kernel(
     y, h, x, r, w, b, mean, rstd, rows, cols, x_step, r_step, eps,
     RESIDUAL: tl.constexpr, CENTRED: tl.constexpr, BIAS: tl.constexpr, ONE_PASS: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, FULL: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """Normalize rows of x, `x_step` elements apart; keep what the backward pass needs of each row."""
+    """Normalize rows of x, `x_step` elements apart; keep what the backward pass needs of each row.
+
+    FULL: a row has COLS numbers, so that nothing of it has to be masked.
+    """
+    if FULL:
+        cols = COLS
     i = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     c = tl.arange(0, COLS)[None, :]
     inside = (i < rows) & (c < cols)
@@ -52,27 +66,32 @@ def norm_kernel(
     # Loads keep their order: after the reduction each program would wait once more, for the parameters.
     weight = tl.load(w + c, mask=c < cols, other=0.0)
     bias = tl.load(b + c, mask=c < cols, other=0.0) if BIAS else weight
+    if AHEAD:
+        fetch_ahead(x, cols, x_step, COLS, AHEAD)
+        if RESIDUAL:
+            fetch_ahead(r, cols, r_step, COLS, AHEAD)
     if RESIDUAL:
         v += tl.load(r + i * r_step + c, mask=inside, other=0.0).to(tl.float32)
         tl.store(h + i * cols + c, v, mask=inside)
         v = v.to(h.dtype.element_ty).to(tl.float32)  # what is normalized is what is kept
+    m = 0.0
     if ONE_PASS:  # mean and variance by one reduction, of what the numbers are above the row's first
         first = tl.load(x + i * x_step, mask=i < rows, other=0.0).to(tl.float32)
-        above = tl.where(c < cols, v - first, 0.0)
-        total, squares = tl.reduce((above, above * above), 1, add_pairs, keep_dims=True)
-        m = first + total / cols
-        variance = tl.maximum(squares - total * total / cols, 0.0) / cols
-        v = v - m
+        if RESIDUAL:
+            first += tl.load(r + i * r_step, mask=i < rows, other=0.0).to(tl.float32)
+            first = first.to(h.dtype.element_ty).to(tl.float32)
+        v = tl.where(c < cols, v - first, 0.0)
+        m, variance = moments(*tl.reduce((v, v * v), 1, add_pairs, keep_dims=True), cols)
+        tl.store(mean + i, first + m, mask=i < rows)
     else:
         if CENTRED:
-            m = tl.sum(v, 1, keep_dims=True) / cols
-            v = tl.where(c < cols, v - m, 0.0)  # what is outside of the row must not enter its variance
+            mid = tl.sum(v, 1, keep_dims=True) / cols
+            v = tl.where(c < cols, v - mid, 0.0)  # what is outside of the row must not enter its variance
+            tl.store(mean + i, mid, mask=i < rows)
         variance = tl.sum(v * v, 1, keep_dims=True) / cols
-    if CENTRED:
-        tl.store(mean + i, m, mask=i < rows)
     s = tl.rsqrt(variance + eps)
     tl.store(rstd + i, s, mask=i < rows)
-    v *= s * weight.to(tl.float32)
+    v = (v * s - m * s) * weight.to(tl.float32) if ONE_PASS else v * s * weight.to(tl.float32)
     if BIAS:
         v += bias.to(tl.float32)
     tl.store(y + i * cols + c, v, mask=inside)

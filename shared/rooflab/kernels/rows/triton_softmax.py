@@ -16,16 +16,20 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .triton_ahead import fetch_ahead
+
 __all__ = ["softmax_backward_kernel", "softmax_kernel"]
 
 
 @triton.jit
-def softmax_kernel(y, x, rows, cols, x_step, ROWS: tl.constexpr, COLS: tl.constexpr):
+def softmax_kernel(y, x, rows, cols, x_step, ROWS: tl.constexpr, COLS: tl.constexpr, AHEAD: tl.constexpr):
     """Rows of x, `x_step` elements apart, to rows of y, `cols` apart; COLS is a power of two, at least `cols`."""
     r = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     c = tl.arange(0, COLS)[None, :]
     inside = (r < rows) & (c < cols)
     v = tl.load(x + r * x_step + c, mask=inside, other=-float("inf")).to(tl.float32)
+    if AHEAD:
+        fetch_ahead(x, cols, x_step, COLS, AHEAD)
     v = tl.exp2((v - tl.max(v, 1, keep_dims=True)) * 1.4426950408889634)  # exp(v) = 2^(v log2(e)): one instruction
     tl.store(y + r * cols + c, v / tl.sum(v, 1, keep_dims=True), mask=inside)
 

@@ -1,0 +1,243 @@
+"""Softmax and norms over rows that are read twice, in blocks; rows that are asked for before their program begins."""
+
+import tomllib
+
+import pytest
+
+from rooflab import kernels
+from rooflab.counters import count
+from rooflab.kernels import tuning
+from rooflab.kernels.rows import blocks, torch_norm, torch_softmax
+
+from .agreement import counts, near, random, row_functions, torch
+from .compiling import told_elsewhere
+
+COLS = 4100  # of 8,192: in blocks of 2,048 the last one has four numbers
+HALF = [torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(params=[2048, 4096])
+def block(request):
+    """Have each kernel over long rows read them twice, in blocks of as many columns."""
+    taken = []
+
+    def choose(kernel, key, found, run):
+        chosen = next((one for one in found if one.get("BLOCK") == request.param and "AHEAD" not in one), found[0])
+        taken.append("BLOCK" in chosen)
+        return chosen
+
+    tuning.set_tuner(choose)
+    yield request.param
+    tuning.set_tuner(None)
+    assert any(taken)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("softmax", torch.float32),
+        ("softmax", torch.bfloat16),
+        ("rms_norm", torch.float32),
+        ("rms_norm", torch.float16),
+        ("layer_norm", torch.bfloat16),
+        ("layer_norm", torch.float16),
+    ],
+    ids=str,
+)
+def test_rows_that_are_read_twice_agree_with_float64(name, dtype, block):
+    mine, reference, parameters = row_functions(name, COLS, dtype)
+    x = random(3, COLS + 3, dtype=dtype)[:, 3:]
+    near(mine(x, *parameters), reference(x.double(), *[each.double() for each in parameters]), length=COLS)
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_a_residual_is_added_to_rows_that_are_read_twice(dtype, block):
+    x, r, w, b = (random(*shape, dtype=dtype) for shape in ((3, COLS), (3, COLS), (COLS,), (COLS,)))
+    y, h = kernels.add_layer_norm(x, r, w, b)
+    assert torch.equal(h, x + r)
+    near(y, torch.nn.functional.layer_norm((x + r).double(), (COLS,), w.double(), b.double()), length=COLS)
+    assert torch.equal(y, kernels.layer_norm(h, w, b)), "what is normalized is the sum as it is kept"
+    y, h = kernels.add_rms_norm(x, r, w)
+    assert torch.equal(h, x + r)
+    near(y, torch.nn.functional.rms_norm((x + r).double(), (COLS,), w.double(), 1e-6), length=COLS)
+
+
+@pytest.mark.parametrize("kind", ["an outlier first", "far from zero", "all the same"])
+def test_variances_of_rows_that_are_read_twice(kind, block):
+    x, weight, bias = random(2, COLS, dtype=torch.float16), *random(2, COLS, dtype=torch.float16, seed=1)
+    if kind == "an outlier first":
+        x[:, 0] = 1000.0
+    elif kind == "far from zero":
+        x = (x.float() * 8 + 1000).half()
+    else:
+        x[:] = 1.5
+    right = torch.nn.functional.layer_norm(x.double(), (COLS,), weight.double(), bias.double())
+    near(kernels.layer_norm(x, weight, bias), right, length=COLS)
+
+
+def far_from_zero(cols):
+    """A sum of small numbers and of some that are far from zero, and its layer norm."""
+    x, r = random(2, cols, dtype=torch.float16), random(2, cols, dtype=torch.float16, seed=1).mul(8).add(6000)
+    weight, bias = torch.ones_like(x[0]), torch.zeros_like(x[0])
+    y, h = kernels.add_layer_norm(x, r, weight, bias)
+    return y, torch.nn.functional.layer_norm(h.double(), (cols,))
+
+
+def test_a_residual_that_is_far_from_zero():
+    y, right = far_from_zero(1000)
+    near(y, right, length=1000)
+
+
+def test_a_residual_that_is_far_from_zero_of_rows_that_are_read_twice(block):
+    y, right = far_from_zero(COLS)
+    near(y, right, length=COLS)
+
+
+@pytest.mark.parametrize("dtype", [*HALF, torch.float32], ids=str)
+def test_an_infinite_number_leaves_layer_norm_nothing_as_in_torch(dtype):
+    x = random(3, 40, dtype=dtype)
+    x[1, 3] = float("inf")
+    weight, bias = random(2, 40, dtype=dtype, seed=1)
+    right = torch.nn.functional.layer_norm(x.double(), (40,), weight.double(), bias.double())
+    assert right[1].isnan().all()
+    near(kernels.layer_norm(x, weight, bias), right, length=40)
+
+
+def test_infinities_and_nan_in_softmax_of_rows_that_are_read_twice(block):
+    inf, nan = float("inf"), float("nan")
+    x = random(7, COLS)
+    x[0, : COLS - 2] = -inf  # whole blocks of nothing
+    x[1] = -inf
+    x[2, 3000] = inf
+    x[3, 3000] = nan
+    x[4, 0], x[4, 1] = 3e38, -3e38
+    x[5, COLS - 1] = 80.0  # the largest number last
+    x[6] = 1e4
+    near(kernels.softmax(x), x.double().softmax(-1), length=COLS)
+
+
+@counts
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm", "add_layer_norm"])
+def test_rows_are_read_twice_and_written_once(name, block):
+    rows, half = 3, 2
+    x = random(rows, COLS, dtype=torch.bfloat16)
+    parameters = [*random(2, COLS, dtype=torch.bfloat16, seed=1)][: {"softmax": 0, "rms_norm": 1}.get(name, 2)]
+    added = [x] if name == "add_layer_norm" else []
+    found = count(lambda: getattr(kernels, name)(x, *added, *parameters), world="triton")
+    assert (found.faults, found.launches) == ((), 1)
+    kept = 4 * rows * {"softmax": 0, "rms_norm": 1}.get(name, 2)
+    assert found.bytes_written == half * rows * COLS * (1 + len(added)) + kept
+    moved = half * rows * COLS * (2 + len(added) + len(parameters))
+    assert moved <= found.bytes_read <= moved + 32 * rows  # the first eight numbers
+
+
+@pytest.mark.parametrize("width", [8192, 16_384, 32_768, 65_536])
+@pytest.mark.parametrize("most", [32, 64])
+def test_choices_for_long_rows(width, most):
+    usual = blocks.row_blocks(width, most)
+    here, there = (blocks.forward_blocks(width, most, fetches=each) for each in (False, True))
+    assert there[: len(here)] == here
+    assert here[: len(usual)] == usual
+    again, further = here[len(usual) :], there[len(here) :]
+    assert again
+    assert all(width % one["BLOCK"] == 0 and one["BLOCK"] == 256 * one["num_warps"] for one in again)
+    assert all(one["AHEAD"] > 0 and one.get("ROWS", 1) == 1 for one in further)
+    assert max(one["AHEAD"] for one in further) * width * 132 * 2 <= 18e6  # of 16 bits, in a cache of 50 MB
+    assert blocks.forward_blocks(width, most, twice=False) == usual
+    assert blocks.forward_blocks(4096, most, fetches=True) == blocks.row_blocks(4096, most)
+
+
+def test_what_was_measured_can_still_be_chosen():
+    known = tomllib.loads(tuning.FILE.read_text(encoding="utf-8"))["NVIDIA H200"]
+    for name, most in (("softmax", 64), ("rms_norm", 32), ("layer_norm", 32), ("add_rms_norm", 32)):
+        for width, choice in known[name].items():
+            assert choice in blocks.forward_blocks(int(width), most, fetches=True), (name, width)
+
+
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm"])
+def test_a_program_asks_for_the_row_of_one_that_follows_after_all_multiprocessors(name, monkeypatch):
+    module = torch_softmax if name == "softmax" else torch_norm
+    launched = []
+    monkeypatch.setattr(module, "launch", lambda kernel, grid, *args, **given: launched.append((grid, given)))
+    monkeypatch.setattr(module, "chained", lambda device: True)
+    monkeypatch.setattr(module, "processors", lambda device: 132)
+    wanted = []
+
+    def choose(kernel, key, found, run):
+        for one in found:
+            run(one)
+            wanted.append(one)
+        return found[0]
+
+    tuning.set_tuner(choose)
+    try:
+        mine, _, parameters = row_functions(name, 8192, torch.bfloat16)
+        mine(random(5, 8192, dtype=torch.bfloat16), *parameters)
+    finally:
+        tuning.set_tuner(None)
+    assert [given["AHEAD"] for _, given in launched[: len(wanted)]] == [132 * one.get("AHEAD", 0) for one in wanted]
+    assert {given["AHEAD"] for _, given in launched} == {0, 4 * 132, 8 * 132}
+    assert all(grid == (5,) for grid, given in launched if given["AHEAD"])
+    assert all(("BLOCK" in given) != ("ROWS" in given) for _, given in launched)
+
+
+def test_rows_in_fp32_are_centred_in_registers():
+    """The difference of two sums is exact enough for formats of 16 bits."""
+    found = []
+
+    def choose(kernel, key, choices, run):
+        found.append(any("BLOCK" in one for one in choices))
+        return choices[0]
+
+    tuning.set_tuner(choose)
+    try:
+        for dtype in (torch.float32, torch.bfloat16):
+            x, w, b = random(1, 8192, dtype=dtype), *random(2, 8192, dtype=dtype)
+            kernels.layer_norm(x, w, b)
+    finally:
+        tuning.set_tuner(None)
+    assert found == [False, True]
+
+
+def test_a_full_row_needs_no_mask_and_nan_stays_in_a_variance(tmp_path):
+    code = (
+        "import json\n"
+        "from dataclasses import replace\n"
+        "from rooflab.kernels.catalogue import find_build\n"
+        "from rooflab.kernels.compiled import compile_for\n"
+        "build = find_build('layer_norm')\n"
+        "builds = [replace(build, constants={**build.constants, 'FULL': full}) for full in (True, False)]\n"
+        "builds.append(find_build('layer_norm_long'))\n"
+        "print(json.dumps([compile_for(each, 'sm90').text['ptx'] for each in builds]))"
+    )
+    full, masked, twice = told_elsewhere(code, tmp_path)
+    each = 4096 // (8 * 32)  # numbers that a thread has
+    assert full.count("selp") < each <= masked.count("selp")
+    assert all(ptx.count("max.NaN.f32") == 1 for ptx in (full, masked, twice))
+
+
+def test_long_rows_fill_a_multiprocessor_with_threads(tmp_path):
+    code = (
+        "import json\n"
+        "from dataclasses import replace\n"
+        "from rooflab.kernels.catalogue import find_build\n"
+        "from rooflab.kernels.compiled import compile_for\n"
+        "told = []\n"
+        "for name in ('softmax_long', 'rms_norm_long', 'layer_norm_long', 'add_layer_norm_long'):\n"
+        "    for ahead in (0, 264):\n"
+        "        build = find_build(name)\n"
+        "        made = compile_for(replace(build, constants={**build.constants, 'AHEAD': ahead}), 'sm90')\n"
+        "        fetches = made.text['ptx'].count('prefetch.global.L2')\n"
+        "        told.append([made.resident() * made.warps * 32, made.spill_bytes, fetches])\n"
+        "build = find_build('softmax')\n"
+        "made = compile_for(replace(build, constants={**build.constants, 'AHEAD': 264}), 'sm90')\n"
+        "told.append(made.text['ptx'].count('prefetch.global.L2'))\n"
+        "print(json.dumps(told))"
+    )
+    *told, alone = told_elsewhere(code, tmp_path)
+    assert all(threads == 2048 and spilled == 0 for threads, spilled, _ in told)
+    fetched = [fetches for _, _, fetches in told]
+    assert fetched[::2] == [0] * 4
+    assert all(fetched[1::2])
+    assert fetched[-1] == 2 * fetched[1]
+    assert alone > 0
