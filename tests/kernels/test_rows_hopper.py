@@ -149,8 +149,8 @@ def test_what_is_not_waited_for_is_not_there(late, monkeypatch):
         modes = {"RESIDUAL": False, "CENTRED": False, "BIAS": False, "CHAINED": False}
         one, parts = torch.ones(2), torch.zeros(1, 1024)
         run(
-            norm_hopper, "norm_backward_hopper_kernel", (1, 1), dx, parts, parts, y, y, y, y[0].clone(), one, one, 2, 1024,
-            1024, 1024, 1024, PARTS=1, **sizes, **modes,
+            norm_hopper, "norm_backward_hopper_kernel", (1, 1), dx, parts, parts, y, y, y, y[0].clone(), one, one, 2,
+            1024, 1024, 1024, 1024, PARTS=1, **sizes, **modes,
         )  # fmt: skip
     assert dx.isnan().all()
 
@@ -188,6 +188,35 @@ def test_every_choice_fits_into_shared_memory(kind, cols):
         assert one["PER_SM"] * held <= 228 * 1024
         ahead = one["SLOTS"] * one["PARTS"] - cols // one["BLOCK"]
         assert one["PER_SM"] * 4 * ahead * one["BLOCK"] >= 26_000 or one["PARTS"] > 1  # bytes that are on their way
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("cols", [64, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536])
+def test_a_dozen_choices_are_enough(cols, centred, monkeypatch):
+    """The plain kernels are among them, for chips and formats that have no ring."""
+    monkeypatch.setattr(torch_norm, "on_hopper", rings.whole_lines)
+    for dtype in (HALF, torch.float32):
+        rows, w = torch.zeros(1, cols, dtype=dtype), torch.zeros(cols, dtype=dtype)
+        found = torch_norm._backward_blocks(cols, (rows, rows), w, centred=centred, biased=centred)
+        assert len(found) <= 12
+        ringed = ["SLOTS" in one for one in found]
+        assert any(ringed) is (dtype == HALF and 4096 <= cols <= 32_768)
+        assert not all(ringed)
+        assert ringed == sorted(ringed, reverse=cols > blocks.LONG), "long rows have the ring first"
+
+
+@pytest.mark.parametrize(
+    ("kind", "cols", "wanted"),
+    [
+        ("rms_norm", 1024, (4, 3, 2, 4)),
+        ("layer_norm", 1024, (2, 3, 4, 2)),
+        ("rms_norm", 4096, (2, 3, 1, 8)),
+        ("layer_norm", 4096, (1, 3, 2, 8)),
+        ("rms_norm", 8192, (1, 3, 1, 8)),
+    ],
+)
+def test_what_an_h200_chose_is_among_the_choices(kind, cols, wanted):
+    assert wanted in [tuple(one.values()) for one in blocks.loop_blocks(cols, 4 * cols)]
 
 
 @pytest.mark.parametrize(("shares", "most", "programs"), [(4096, 132, 128), (8192, 132, 131), (5, 132, 5), (7, 0, 1)])

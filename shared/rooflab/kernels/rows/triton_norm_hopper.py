@@ -2,8 +2,8 @@
 """Backward of RMS norm and layer norm over long rows for Hopper: a row waits in shared memory, not in registers.
 
 The mathematics is that of :mod:`rooflab.kernels.rows.triton_norm`. A row is needed twice, for mean(n g) and mean(g),
-and then for dx and the sums over all rows. These sums fill the registers, so that no row fits beside them. Here x and dy
-wait in shared memory (:mod:`rooflab.kernels.rows.triton_ring_hopper`), from where each block is loaded twice.
+and then for dx and the sums over all rows. These sums fill the registers, so that no row fits beside them. Here x and
+dy wait in shared memory (:mod:`rooflab.kernels.rows.triton_ring_hopper`), from where each block is loaded twice.
 
 * w stays in shared memory, since what is left of the cache beside it is small.
 * The statistics of the next row are loaded a row ahead.
