@@ -22,13 +22,14 @@ from typing import Any
 from rooflab.counters.interpreter import interpreting
 
 __all__ = [
-    "LONG", "LONGEST", "chained", "forward_blocks", "long_blocks", "loop_blocks", "next_power_of_2", "processors",
-    "row_blocks",
+    "LONG", "LONGEST", "chained", "evenly", "forward_blocks", "long_blocks", "loop_blocks", "next_power_of_2",
+    "processors", "row_blocks",
 ]  # fmt: skip
 
 LONG = 8192  # elements of a row, from which on a kernel with sums over all rows reads each row twice
 LONGEST = 65_536  # elements of a row: 64 for each of 1,024 threads
 _SHARED_BYTES = 160 * 1024  # of a program, on every chip since the A100
+_LOOP_ELEMENTS, _LOOP_THREADS = 8192, (256, 512)  # of a multiprocessor; an H200 was fastest with 16 or 32 for each
 _WARPS = (1, 2, 4, 8, 16, 32)
 _THREADS = 32  # of a warp; an AMD wavefront has 64, and holds half as many elements in each
 
@@ -90,12 +91,24 @@ def loop_blocks(cols: int, row_bytes: int, most: int = 32) -> list[dict[str, Any
         row_bytes: that a row of all that is loaded has. Those of STAGES - 1 turns are in shared memory.
         most: elements that a thread may hold.
     """
-    return [
-        {"ROWS": one["ROWS"], "STAGES": stages, "PER_SM": per_sm, "num_warps": one["num_warps"]}
-        for one in row_blocks(cols, most)
-        for stages, per_sm in itertools.product((3, 1, 2), (2, 1, 3, 4, 8))
-        if (stages - 1) * one["ROWS"] * row_bytes <= _SHARED_BYTES
-    ]
+    found = []
+    for one, per_sm in itertools.product(row_blocks(cols, most), (2, 1, 4, 8)):
+        stages = next(each for each in (3, 2, 1) if (each - 1) * one["ROWS"] * row_bytes <= _SHARED_BYTES)
+        elements, threads = one["ROWS"] * cols * per_sm, _THREADS * one["num_warps"] * per_sm
+        if threads in _LOOP_THREADS and 16 * threads <= elements <= _LOOP_ELEMENTS:
+            found.append({"ROWS": one["ROWS"], "STAGES": stages, "PER_SM": per_sm, "num_warps": one["num_warps"]})
+    one = row_blocks(cols, most)[0]
+    return found or [{"ROWS": one["ROWS"], "STAGES": stages, "PER_SM": 1, "num_warps": one["num_warps"]}]
+
+
+def evenly(shares: int, most: int) -> int:
+    """Return how many programs, at most so many, take shares in turn so that they end together, or nearly so.
+
+    >>> evenly(4096, 132)  # 32 turns: with 132 programs four would be alone in the last one
+    128
+    """
+    turns = max(1, -(-shares // max(1, most)))
+    return -(-shares // turns)
 
 
 @functools.cache
@@ -110,11 +123,11 @@ def long_blocks(cols: int, sums: int) -> list[dict[str, Any]]:
         choices whose PARTS programs share the columns, the fewest first; a block has 8 elements for each thread.
     """
     found = []
-    for parts, per_sm, warps in itertools.product((1, 2, 4, 8), (1, 2), (16, 8, 32)):
+    for parts, warps in itertools.product((1, 2, 4, 8), (16, 8, 32)):
         kept = sums * cols // parts // (_THREADS * warps)
         block = min(8 * _THREADS * warps, cols // parts)
-        if 8 <= kept <= min(128, 1024 // (warps * per_sm)):
-            found.append({"PARTS": parts, "BLOCK": block, "PER_SM": per_sm, "num_warps": warps})
+        if 8 <= kept <= min(128, 1024 // warps):
+            found.append({"PARTS": parts, "BLOCK": block, "PER_SM": 1, "num_warps": warps})
     return found
 
 

@@ -8,11 +8,15 @@ rows of 16,384 that are read twice.
 
 from __future__ import annotations
 
+from typing import Any
+
 from rooflab.kernels.compiled import Build, types_of
+
+from .rings import ring_blocks
 
 __all__ = ["builds"]
 
-_COLS = 4096
+_COLS, _LONG_COLS = 4096, 16_384
 _ONCE = {"ROWS": 1, "COLS": _COLS}
 _TWICE = {"BLOCK": _COLS, "COLS": 16_384, "AHEAD": 0}
 _LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
@@ -52,4 +56,30 @@ def builds() -> dict[str, Build]:
         made[f"{name}_backward_long"] = Build(long.long_norm_backward_kernel, types, constants, _WARPS["loop"])
     types = {"dw": "*bf16", "db": "*bf16", "parts": "*fp32", "programs": "i32", "cols": "i32"}
     made["add_partial_sums"] = Build(norm.add_partial_sums_kernel, types, {"PARTS": 256, "COLS": 8, **_ALONE})
+    return made | _hopper()
+
+
+def _hopper() -> dict[str, Build]:
+    """Those in Gluon, where this Triton has it."""
+    try:
+        from . import triton_norm_hopper as norm
+        from . import triton_softmax_hopper as softmax
+    except ImportError:
+        return {}
+    made = {}
+    for kind in ("rms_norm", "layer_norm", "softmax"):
+        wanted = 1 + (kind == "layer_norm")  # programs that share a row, as above
+        choice = next(one for one in ring_blocks(kind, _LONG_COLS) if one["PARTS"] == wanted)
+        sizes = {"BLOCK": choice["BLOCK"], "SLOTS": choice["SLOTS"]}
+        sizes["BLOCKS"] = _LONG_COLS // choice["PARTS"] // choice["BLOCK"]
+        if kind == "softmax":
+            types = types_of("dx y dy", "rows cols dy_step")
+            kernel: Any = softmax.softmax_backward_hopper_kernel
+        else:
+            kernel, centred = norm.norm_backward_hopper_kernel, kind == "layer_norm"
+            types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
+            sizes |= {"PARTS": choice["PARTS"], "RESIDUAL": False, "CENTRED": centred, "BIAS": centred, **_ALONE}
+        made[f"{kind}_backward_hopper"] = Build(
+            kernel, types, sizes, choice["num_warps"], 1, ("rows",), ("sm90", "sm100"), gluon=True
+        )
     return made

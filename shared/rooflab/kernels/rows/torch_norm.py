@@ -17,12 +17,24 @@ from ..demands import as_rows, floats, once, refuse, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_norm
-from .blocks import LONG, LONGEST, chained, forward_blocks, long_blocks, loop_blocks, next_power_of_2, processors
+from .blocks import (
+    LONG,
+    LONGEST,
+    chained,
+    evenly,
+    forward_blocks,
+    long_blocks,
+    loop_blocks,
+    next_power_of_2,
+    processors,
+)
 from .metal_source import on_apple
+from .rings import on_hopper, ring_blocks
 
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
 _ONE_PASS = 16_384  # columns, up to which n times fp32's roundoff is below that of fp16
+_MOST = 12  # choices that are tried
 _PARTS = 512  # programs whose partial sums are loaded at a time, of 8 columns: a sector of 32 bytes
 
 
@@ -147,29 +159,49 @@ def norm_backward(
 
     def run(choice: Any) -> None:
         need_triton()
-        from .triton_norm import norm_backward_kernel
-        from .triton_norm_long import long_norm_backward_kernel
-
         sizes = dict(choice)
         most = processors(x.device) * sizes.pop("PER_SM") // sizes.get("PARTS", 1)
-        programs = min(max(1, most), -(-rows // sizes.get("ROWS", 1)))
+        programs = evenly(-(-rows // sizes.get("ROWS", 1)), most)
         parts = torch.empty(1 + biased, programs, cols, dtype=torch.float32, device=x.device)
-        args = (
-            dx, parts[0], parts[-1], gradient, along, given, weight, mean if centred else rstd, rstd, rows, cols,
-            gradient.stride(0), along.stride(0), given.stride(0),
+        kernel, sizes = _backward_kernel(sizes, width, chain=modes["CHAINED"])
+        launch(
+            kernel, (sizes["PARTS"], programs) if "PARTS" in sizes else (programs,), dx, parts[0], parts[-1], gradient,
+            along, given, weight, mean if centred else rstd, rstd, rows, cols, gradient.stride(0), along.stride(0),
+            given.stride(0), **modes, **sizes,
         )  # fmt: skip
-        if width <= LONG:
-            launch(norm_backward_kernel, (programs,), *args, **modes, COLS=width, **sizes)
-        else:
-            sizes |= {"BLOCKS": width // sizes["PARTS"] // sizes["BLOCK"], "AHEAD": modes["CHAINED"]}
-            launch(long_norm_backward_kernel, (sizes["PARTS"], programs), *args, **modes, **sizes)
         _add_up(parts, dw, db, chain=modes["CHAINED"])
 
     if given.numel():
-        row_bytes = width * (given.itemsize + gradient.itemsize + (0 if dh is None else along.itemsize))
-        blocks = loop_blocks(width, row_bytes) if width <= LONG else long_blocks(width, 1 + biased + (dh is not None))
+        loads = (given, gradient) if dh is None else (given, gradient, along)
+        blocks = _backward_blocks(width, loads, weight, centred=centred, biased=biased)
         run(choose(name, (width,), blocks, run, x.device))
     return dx, dw, db
+
+
+def _backward_blocks(
+    width: int, loads: tuple[Tensor, ...], weight: Tensor, *, centred: bool, biased: bool
+) -> list[dict[str, Any]]:
+    """What the gradient of rows so wide can be launched with: rings for Hopper first, if rows are long."""
+    rings = ring_blocks("layer_norm" if centred else "rms_norm", width) if on_hopper(*loads, weight) else []
+    if width <= LONG:
+        return loop_blocks(width, width * sum(each.itemsize for each in loads)) + rings
+    return rings + long_blocks(width, biased + len(loads) - 1)[: _MOST - len(rings)]
+
+
+def _backward_kernel(sizes: dict[str, Any], width: int, *, chain: bool) -> tuple[Any, dict[str, Any]]:
+    """The kernel that a choice is for, and all of its sizes."""
+    if "PARTS" not in sizes:
+        from .triton_norm import norm_backward_kernel
+
+        return norm_backward_kernel, sizes | {"COLS": width}
+    sizes = sizes | {"BLOCKS": width // sizes["PARTS"] // sizes["BLOCK"]}
+    if "SLOTS" in sizes:
+        from .triton_norm_hopper import norm_backward_hopper_kernel
+
+        return norm_backward_hopper_kernel, sizes
+    from .triton_norm_long import long_norm_backward_kernel
+
+    return long_norm_backward_kernel, sizes | {"AHEAD": chain}
 
 
 def _add_up(parts: Tensor, dw: Tensor, db: Tensor, *, chain: bool) -> None:

@@ -17,8 +17,9 @@ from ..demands import as_rows, floats, once, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_softmax
-from .blocks import LONGEST, chained, forward_blocks, next_power_of_2, processors, row_blocks
+from .blocks import LONGEST, chained, evenly, forward_blocks, next_power_of_2, processors, row_blocks
 from .metal_source import on_apple
+from .rings import on_hopper, ring_blocks
 
 __all__ = ["softmax", "softmax_backward"]
 
@@ -67,7 +68,9 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
         sizes = {**choice, "COLS": width}
         if forward:
             sizes["AHEAD"] = choice.get("AHEAD", 0) * processors(given.device)
-        if "BLOCK" in choice:
+        if "SLOTS" in choice:
+            _with_ring(tensors, rows, cols, choice)
+        elif "BLOCK" in choice:
             launch(softmax_twice_kernel, (rows,), *tensors, cols, given.stride(0), **sizes)
         else:
             kernel = softmax_kernel if forward else softmax_backward_kernel
@@ -75,7 +78,22 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
 
     # Backward a thread holds two numbers for each element.
     choices = forward_blocks(width, 64, fetches=chained(given.device)) if forward else row_blocks(width, 32)
+    if not forward and on_hopper(*tensors[1:]):
+        choices = ring_blocks("softmax", width) + choices
     run(choose(name, (width,), choices, run, given.device))
+
+
+def _with_ring(tensors: tuple[torch.Tensor, ...], rows: int, cols: int, choice: Any) -> None:
+    """Launch the gradient's kernel for Hopper."""
+    from .triton_softmax_hopper import softmax_backward_hopper_kernel
+
+    dx, y, dy = tensors
+    sizes = {name: choice[name] for name in ("BLOCK", "SLOTS", "num_warps")}
+    programs = evenly(rows, processors(dy.device) * choice["PER_SM"])
+    launch(
+        softmax_backward_hopper_kernel, (1, programs), dx, y, dy, rows, cols, dy.stride(0),
+        BLOCKS=next_power_of_2(cols) // sizes["BLOCK"], **sizes,
+    )  # fmt: skip
 
 
 @softmax.register_fake

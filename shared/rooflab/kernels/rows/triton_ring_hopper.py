@@ -1,0 +1,64 @@
+# mypy: disallow-untyped-defs=False
+"""Rows that wait in shared memory, for kernels for Hopper that need each row twice.
+
+A multiprocessor moves 32 KB a microsecond at the rate of the memory, and what is loaded takes 0.8 of one: 26 KB have to
+be on their way at all times, also while a row is computed with, and without taking registers. So blocks of two arrays
+come by asynchronous copies into a ring of slots. As soon as a block was loaded from its slot for the last time, the one
+that is as many turns later as there are slots is sent for.
+
+Each thread loads from shared memory what it has copied there itself.
+
+>>> send_for.__name__, arrived.__name__
+('send_for', 'arrived')
+"""
+
+from __future__ import annotations
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+
+__all__ = ["add_pairs", "arrived", "block_layout", "columns", "ring", "send_for"]
+
+
+@gluon.jit
+def add_pairs(a, b, c, d):
+    """Two sums at once, as in Triton's kernel."""
+    return a + c, b + d
+
+
+@gluon.constexpr_function
+def block_layout(warps):
+    """Of a block in registers: 16 bytes of a thread beside those of the next."""
+    return gl.BlockedLayout([8], [32], [warps], [0])
+
+
+@gluon.jit
+def ring(array, SLOTS: gl.constexpr, BLOCK: gl.constexpr):
+    """Shared memory for some blocks of an array."""
+    layout: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    return gl.allocate_shared_memory(array.dtype.element_ty, [SLOTS, BLOCK], layout)
+
+
+@gluon.jit
+def columns(turn, one, BLOCKS: gl.constexpr, ALL: gl.constexpr):
+    """Columns of a turn's block of ALL. Those of other programs come first, and then a program's own, in a circle."""
+    return ((gl.program_id(0) + 1) * BLOCKS + turn) % ALL * one.shape[0] + one
+
+
+@gluon.jit
+def send_for(rings, slot, arrays, row, turn: gl.constexpr, one, BLOCKS: gl.constexpr, ALL: gl.constexpr):
+    """Have the block that is `turn` turns from a row's first copied to a slot; zeros stand for what is outside."""
+    x, y, x_step, y_step, rows, cols = arrays
+    r = row + turn // ALL * gl.num_programs(1)
+    c = columns(turn % ALL, one, BLOCKS, ALL)
+    inside = (c < cols) & (r < rows)
+    async_copy.async_copy_global_to_shared(rings[0].index(slot), x + x_step.to(gl.int64) * r + c, mask=inside)
+    async_copy.async_copy_global_to_shared(rings[1].index(slot), y + y_step.to(gl.int64) * r + c, mask=inside)
+    async_copy.commit_group()
+
+
+@gluon.jit
+def arrived(rings, slot, layout: gl.constexpr):
+    """The blocks of both arrays in a slot."""
+    return rings[0].index(slot).load(layout).to(gl.float32), rings[1].index(slot).load(layout).to(gl.float32)

@@ -1,0 +1,55 @@
+# mypy: disallow-untyped-defs=False, disable-error-code="assignment"
+"""Backward of softmax over long rows for Hopper: the next row is on its way while one is computed with.
+
+    dx = y (dy - sum(y dy))
+
+Of rows of 32,768 one program fills a multiprocessor: with a program for each row nothing is loaded while one is
+computed with and written. Here programs stay, and rows wait in shared memory
+(:mod:`rooflab.kernels.rows.triton_ring_hopper`), from where each is loaded twice.
+
+>>> softmax_backward_hopper_kernel.__name__
+'softmax_backward_hopper_kernel'
+"""
+
+from __future__ import annotations
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+
+from .triton_ring_hopper import arrived, block_layout, columns, ring, send_for
+
+__all__ = ["softmax_backward_hopper_kernel"]
+
+
+@gluon.jit(do_not_specialize=["rows"])
+def softmax_backward_hopper_kernel(
+    dx, y, dy, rows, cols, dy_step, BLOCK: gl.constexpr, BLOCKS: gl.constexpr, SLOTS: gl.constexpr
+):
+    """The gradient from y and dy, `dy_step` elements a row apart, to dx; y and dx are `cols` apart.
+
+    16 divides `cols` and `dy_step`. Grid: (1, programs); SLOTS >= BLOCKS.
+    """
+    layout: gl.constexpr = block_layout(gl.num_warps())
+    rings = ring(y, SLOTS, BLOCK), ring(dy, SLOTS, BLOCK)
+    arrays = y, dy, cols, dy_step, rows, cols
+    one = gl.arange(0, BLOCK, layout=layout)
+    first = gl.program_id(1)
+    for t in gl.static_range(SLOTS):
+        send_for(rings, t, arrays, first, t, one, BLOCKS, BLOCKS)
+    turn = 0
+    for row in range(first, rows, gl.num_programs(1)):
+        along = gl.zeros([BLOCK], gl.float32, layout)
+        for k in gl.static_range(BLOCKS):
+            async_copy.wait_group(SLOTS - 1 - k)
+            p, g = arrived(rings, (turn + k) % SLOTS, layout)
+            along += p * g
+        a = gl.sum(along, 0)
+        for k in gl.static_range(BLOCKS):
+            slot = (turn + k) % SLOTS
+            p, g = arrived(rings, slot, layout)
+            send_for(rings, slot, arrays, row, k + SLOTS, one, BLOCKS, BLOCKS)
+            c = columns(k, one, BLOCKS, BLOCKS)
+            gl.store(dx + cols.to(gl.int64) * row + c, (p * (g - a)).to(dx.dtype.element_ty), mask=c < cols)
+        turn += BLOCKS
+    async_copy.wait_group(0)
