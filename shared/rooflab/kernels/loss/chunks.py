@@ -34,8 +34,8 @@ def softmax_blocks(words: int) -> tuple[int, int]:
 def row_blocks(words: int, device: str) -> list[dict[str, int]]:
     """Return in which blocks programs may go through rows of so many words, the most likely ones first.
 
-    Some 26 kB must be on their way to each multiprocessor all the time: with STAGES of 2 or more the next blocks are, with
-    1 those of other programs, of which PER_SM stay on a multiprocessor.
+    Some 26 kB must be on their way to each multiprocessor all the time: with STAGES of 2 or more the next blocks are,
+    with 1 those of other programs, of which PER_SM stay on a multiprocessor.
     """
     if device == "cpu":
         return [{"BLOCK": 64, "STAGES": 1, "PER_SM": 1, "num_warps": 1}]

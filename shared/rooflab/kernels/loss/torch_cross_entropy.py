@@ -63,7 +63,8 @@ def losses_and_gradient(
             softcap or 1.0, ignore_index, CAPPED=capped, INSTRUCTION=instruction, GRADIENT=gradient, **options,
         )  # fmt: skip
 
-    run(choose("cross_entropy", (z.shape[1],), row_blocks(z.shape[1], z.device.type), run, z.device))
+    name = "cross_entropy_capped" if capped else "cross_entropy"  # their instructions differ
+    run(choose(name, (z.shape[1],), row_blocks(z.shape[1], z.device.type), run, z.device))
     return losses, dz
 
 

@@ -7,9 +7,9 @@
 z [N, V] in s bytes. Once through memory would be 2 s N V bytes. A row of 50,304 words has 100 kB, so the second reading
 finds it in the cache of all only if few rows are in work at a time: a program for each row, of which a multiprocessor
 holds a dozen, would have 160 MB in work. So programs stay, one or two on a multiprocessor, and take rows in turn; the
-next blocks are on their way to shared memory meanwhile, and the second reading begins with what was read last. What else
-takes time are the special functions, 16 a clock on each multiprocessor of NVIDIA's. So many of them an H200 has time for
-while a logit of 2 bytes is read and written:
+next blocks are on their way to shared memory meanwhile, and the second reading begins with what was read last. What
+else takes time are the special functions, 16 a clock on each multiprocessor of NVIDIA's. So many of them an H200 has
+time for while a logit of 2 bytes is read and written:
 
 >>> round(132 * 16 * 1.75e9 / (4.2e12 / 4), 1)
 3.5
