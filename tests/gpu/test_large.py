@@ -63,7 +63,10 @@ def test_the_gradient_of_the_last_rows_is_right():
 def test_codes_of_the_last_rows_are_right():
     x = made()
     codes, scales = kernels.quantize_fp8(x)
-    near(codes[LAST].float() * scales[LAST, None], x[LAST].double(), 2**5)  # three bits of mantissa
+    found, right = codes[LAST].double() * scales[LAST, None], x[LAST].double()
+    # Three bits of mantissa: half of the last one, or of the smallest code's steps of 2^-9.
+    allowed = right.abs() * 2**-4 + scales[LAST, None] * 2**-10
+    assert bool(((found - right).abs() <= allowed).all())
 
 
 def test_a_product_whose_result_is_large():

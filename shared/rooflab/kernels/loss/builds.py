@@ -41,9 +41,8 @@ def _rows() -> Build:
 
     choice = row_blocks(WORDS, "cuda")[0]
     types = {"losses": "*fp32", "targets": "*i64", "cap": "fp32"} | dict.fromkeys(("dz", "z"), "*bf16")
-    types |= dict.fromkeys(("N", "V", "z_step", "dz_step", "ignored"), "i32")
+    types |= dict.fromkeys(("V", "z_step", "dz_step", "ignored"), "i32")
     constants = {"CAPPED": True, "INSTRUCTION": False, "GRADIENT": True, "BLOCK": choice["BLOCK"]}
-    constants["STAGES"] = choice["STAGES"]
     return Build(cross_entropy_kernel, types, constants, choice["num_warps"], unaligned=("ignored",))
 
 

@@ -1,7 +1,7 @@
 """How many tokens' logits are in memory at a time, and how is a row of them shared out among threads?
 
 >>> row_blocks(50_304, "cuda")[0]
-{'BLOCK': 8192, 'STAGES': 3, 'PER_SM': 1, 'num_warps': 16}
+{'BLOCK': 8192, 'num_warps': 16}
 >>> chunk_tokens(50_304, 768, 2), chunk_tokens(50_304, 4096, 2)
 (1024, 2048)
 """
@@ -32,17 +32,9 @@ def softmax_blocks(words: int) -> tuple[int, int]:
 
 
 def row_blocks(words: int, device: str) -> list[dict[str, int]]:
-    """Return in which blocks programs may go through rows of so many words, the most likely ones first.
-
-    Some 26 kB must be on their way to each multiprocessor all the time: with STAGES of 2 or more the next blocks are,
-    with 1 those of other programs, of which PER_SM stay on a multiprocessor.
-    """
+    """Return in which blocks a program may go through a row of so many words, the most likely ones first."""
     if device == "cpu":
-        return [{"BLOCK": 64, "STAGES": 1, "PER_SM": 1, "num_warps": 1}]
-    sizes = [
-        (8192, 3, 1, 16), (8192, 1, 2, 16), (4096, 3, 2, 8), (4096, 4, 1, 8), (4096, 1, 4, 8), (8192, 1, 1, 16),
-        (16384, 2, 1, 32), (16384, 1, 1, 32), (8192, 2, 2, 16), (2048, 3, 4, 4), (2048, 1, 8, 4), (2048, 1, 16, 4),
-    ]  # fmt: skip
-    fitting = [each for each in sizes if each[0] <= max(2048, 2 * words)]
-    return [{"BLOCK": block, "STAGES": stages, "PER_SM": per_sm, "num_warps": warps}
-            for block, stages, per_sm, warps in fitting]  # fmt: skip
+        return [{"BLOCK": 64, "num_warps": 1}]
+    sizes = [(8192, 16), (8192, 8), (4096, 8), (4096, 4), (16384, 16), (16384, 32), (2048, 4)]
+    fitting = [pair for pair in sizes if pair[0] <= max(2048, 2 * words)]
+    return [{"BLOCK": block, "num_warps": warps} for block, warps in fitting]

@@ -15,7 +15,6 @@ import torch
 
 from ..demands import floats, refuse, together
 from ..launching import launch
-from ..rows.blocks import processors
 from ..tuning import choose
 from .chunks import row_blocks
 from .triton_cross_entropy import cross_entropy_kernel
@@ -56,15 +55,12 @@ def losses_and_gradient(
     instruction = capped and z.dtype == torch.bfloat16 and z.is_cuda and torch.version.hip is None
 
     def run(choice: Mapping[str, Any]) -> None:
-        options = dict(choice)
-        programs = min(len(z), processors(z.device) * options.pop("PER_SM"))
         launch(
-            cross_entropy_kernel, (programs,), losses, dz, z, target.contiguous(), *z.shape, z.stride(0), dz.stride(0),
-            softcap or 1.0, ignore_index, CAPPED=capped, INSTRUCTION=instruction, GRADIENT=gradient, **options,
+            cross_entropy_kernel, (len(z),), losses, dz, z, target.contiguous(), z.shape[1], z.stride(0), dz.stride(0),
+            softcap or 1.0, ignore_index, CAPPED=capped, INSTRUCTION=instruction, GRADIENT=gradient, **choice,
         )  # fmt: skip
 
-    name = "cross_entropy_capped" if capped else "cross_entropy"  # their instructions differ
-    run(choose(name, (z.shape[1],), row_blocks(z.shape[1], z.device.type), run, z.device))
+    run(choose("cross_entropy", (z.shape[1],), row_blocks(z.shape[1], z.device.type), run, z.device))
     return losses, dz
 
 

@@ -4,12 +4,10 @@
     u = c tanh(z / c)   (or u = z)      loss = log sum exp u - u[target]
     dz = (softmax(u) - onehot(target)) (1 - (u / c)^2)
 
-z [N, V] in s bytes. Once through memory would be 2 s N V bytes. A row of 50,304 words has 100 kB, so the second reading
-finds it in the cache of all only if few rows are in work at a time: a program for each row, of which a multiprocessor
-holds a dozen, would have 160 MB in work. So programs stay, one or two on a multiprocessor, and take rows in turn; the
-next blocks are on their way to shared memory meanwhile, and the second reading begins with what was read last. What
-else takes time are the special functions, 16 a clock on each multiprocessor of NVIDIA's. So many of them an H200 has
-time for while a logit of 2 bytes is read and written:
+z [N, V] in s bytes. Once through memory would be 2 s N V bytes: a program has a row of some 100 kB, so few rows are in
+work at a time that the second reading finds them in the cache. What else takes time are the special functions, 16 a
+clock on each multiprocessor of NVIDIA's. So many of them an H200 has time for while a logit of 2 bytes is read and
+written:
 
 >>> round(132 * 16 * 1.75e9 / (4.2e12 / 4), 1)
 3.5
@@ -41,56 +39,53 @@ def tanh_of(x, INSTRUCTION: tl.constexpr):
 
 @triton.jit
 def cross_entropy_kernel(
-    losses, dz, z, targets, N, V, z_step, dz_step, cap, ignored,
-    CAPPED: tl.constexpr, INSTRUCTION: tl.constexpr, GRADIENT: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
+    losses, dz, z, targets, V, z_step, dz_step, cap, ignored,
+    CAPPED: tl.constexpr, INSTRUCTION: tl.constexpr, GRADIENT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Rows in turn: the loss of each, and with GRADIENT the gradient of that loss.
+    """One row: its loss, and with GRADIENT the gradient of that loss.
 
     Maximum and sum are kept for each lane until the end of the row. A target that is no word makes the loss NaN.
     """
+    row = tl.program_id(0).to(tl.int64)
+    z += row * z_step
     i = tl.arange(0, BLOCK)
     once = 1.0 / cap
-    first, programs = tl.program_id(0), tl.num_programs(0)
-    for turn in range(0, tl.cdiv(N - first, programs)):
-        row = (first + turn * programs).to(tl.int64)
-        at, to = z + row * z_step, dz + row * dz_step
-        most, total = tl.full([BLOCK], -float("inf"), tl.float32), tl.zeros([BLOCK], tl.float32)
-        for start in tl.range(0, V, BLOCK, num_stages=STAGES):
-            x = tl.load(at + start + i, mask=start + i < V, other=-float("inf")).to(tl.float32)
-            if CAPPED:
-                e = tl.exp2(tanh_of(x * once, INSTRUCTION) * cap * LOG2E)
-                total += tl.where(start + i < V, e, 0.0)
-            else:
-                larger = tl.maximum(most, tl.where(x == x, x, -float("inf")))
-                shift = tl.where(larger == -float("inf"), 0.0, larger)  # -inf - -inf would be NaN
-                total = total * tl.exp2((most - shift) * LOG2E) + tl.exp2((x - shift) * LOG2E)
-                most = larger
+    most, total = tl.full([BLOCK], -float("inf"), tl.float32), tl.zeros([BLOCK], tl.float32)
+    for start in range(0, V, BLOCK):
+        x = tl.load(z + start + i, mask=start + i < V, other=-float("inf")).to(tl.float32)
         if CAPPED:
-            highest = 0.0
+            e = tl.exp2(tanh_of(x * once, INSTRUCTION) * cap * LOG2E)
+            total += tl.where(start + i < V, e, 0.0)
         else:
-            highest = tl.max(most, 0)
-            highest = tl.where(highest == -float("inf"), 0.0, highest)
-            total = total * tl.exp2((most - highest) * LOG2E)
-        sums = tl.sum(total, 0)
-        target = tl.load(targets + row)
-        is_word, counts = (target >= 0) & (target < V), target != ignored
-        right = tl.load(at + target, mask=is_word & counts, other=float("nan")).to(tl.float32)
-        if CAPPED:
-            right = tanh_of(right * once, INSTRUCTION) * cap
-        tl.store(losses + row, tl.where(counts, highest + tl.log2(sums) * LN2 - right, 0.0))
-        if GRADIENT:
-            part = tl.where(counts, 1.0 / sums, 0.0)
-            one = tl.where(counts, 1.0, 0.0)
-            blocks = tl.cdiv(V, BLOCK)
-            for done in tl.range(0, blocks, num_stages=STAGES):
-                start = (blocks - 1 - done) * BLOCK  # what was read last is in the cache
-                x = tl.load(at + start + i, mask=start + i < V, other=0.0).to(tl.float32)
-                t = x
-                if CAPPED:
-                    t = tanh_of(x * once, INSTRUCTION)
-                    x = t * cap
-                g = tl.exp2((x - highest) * LOG2E) * part - tl.where(start + i == target, one, 0.0)
-                if CAPPED:
-                    g *= 1.0 - t * t
-                g = tl.where(counts, g, 0.0)  # also where the logits are no numbers
-                tl.store(to + start + i, g.to(dz.dtype.element_ty), mask=start + i < V)
+            larger = tl.maximum(most, tl.where(x == x, x, -float("inf")))
+            shift = tl.where(larger == -float("inf"), 0.0, larger)  # -inf - -inf would be NaN
+            total = total * tl.exp2((most - shift) * LOG2E) + tl.exp2((x - shift) * LOG2E)
+            most = larger
+    if CAPPED:
+        highest = 0.0
+    else:
+        highest = tl.max(most, 0)
+        highest = tl.where(highest == -float("inf"), 0.0, highest)
+        total = total * tl.exp2((most - highest) * LOG2E)
+    sums = tl.sum(total, 0)
+    target = tl.load(targets + row)
+    is_word, counts = (target >= 0) & (target < V), target != ignored
+    right = tl.load(z + target, mask=is_word & counts, other=float("nan")).to(tl.float32)
+    if CAPPED:
+        right = tanh_of(right * once, INSTRUCTION) * cap
+    tl.store(losses + row, tl.where(counts, highest + tl.log2(sums) * LN2 - right, 0.0))
+    if GRADIENT:
+        dz += row * dz_step
+        part = tl.where(counts, 1.0 / sums, 0.0)
+        one = tl.where(counts, 1.0, 0.0)
+        for start in range(0, V, BLOCK):
+            x = tl.load(z + start + i, mask=start + i < V, other=0.0).to(tl.float32)
+            t = x
+            if CAPPED:
+                t = tanh_of(x * once, INSTRUCTION)
+                x = t * cap
+            g = tl.exp2((x - highest) * LOG2E) * part - tl.where(start + i == target, one, 0.0)
+            if CAPPED:
+                g *= 1.0 - t * t
+            g = tl.where(counts, g, 0.0)  # also where the logits are no numbers
+            tl.store(dz + start + i, g.to(dz.dtype.element_ty), mask=start + i < V)
