@@ -51,7 +51,7 @@ _LETTERS = {
     **dict.fromkeys(("softmax", "rms", "layer", "add", "gelu", "swiglu", "rows", "tensor", "mxfp8", "mxfp4", "nvfp4"),
                     "rows x columns"),
     **dict.fromkeys(("matmul", "scaled", "squared"), "M x N x K"),
-    "matvec": "rows x N x K", "rotary": "batch x T x 3 x heads x D", "linear": "tokens x words x width",
+    "matvec": "rows x N x K", "rotary": "B x T x 3 x H x D", "linear": "tokens x words x width",
     "cross": "tokens x words",
 }  # fmt: skip
 _NAMES = {"torch": "torch's own int4/int8 product"}  # in the legend, of what has no name of its own
@@ -98,9 +98,8 @@ def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any
         _points(ax, lines, found, right - left)
         ax.set_yticks(range(len(lines)), [text if case else "" for text, case in lines])
         for place, (text, case) in enumerate(lines):
-            if not case:  # a heading is long, and its line is empty: beside the axis it would make that narrow
-                ax.text(0.008, place, text, transform=ax.get_yaxis_transform(), va="center", fontweight="bold",
-                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=2)  # fmt: skip
+            if not case:
+                _heading(ax, place, text)
         ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10]))
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
@@ -110,6 +109,15 @@ def _draw(title: str, order: Sequence[str], found: Mapping[str, Mapping[str, Any
         fig.legend(loc="outside lower center", ncols=math.ceil(marks / math.ceil(marks / 5)))
         fig.suptitle(f"{title}: how near each comes to its ceiling", x=0.01, ha="left")
         return png(fig)
+
+
+def _heading(ax: Any, place: int, text: str) -> None:
+    """Write a kernel's name and, smaller, what belongs to it into an empty line, for the axis has no room for it."""
+    name, _, rest = text.partition(", ") if ", " in text else text.partition(" ")
+    look = {"va": "center", "zorder": 2, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5}}
+    first = ax.text(0.008, place, name, transform=ax.get_yaxis_transform(), fontweight="bold", **look)
+    ax.annotate(rest, (1, 0.5), (5, 0), xycoords=first,
+                textcoords="offset points", fontsize=8.5, **look)  # fmt: skip
 
 
 def _lines(order: Sequence[str], found: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -149,8 +157,9 @@ def _points(ax: Any, lines: Sequence[tuple[str, str]], found: Mapping[str, Mappi
     rivals = [name for name in _RIVALS if name in present] + sorted(present - set(_RIVALS))
     at: dict[str, list[tuple[float, float]]] = {name: [] for name in (OURS, *rivals)}
     targets: list[tuple[float, int]] = []
-    beside = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8.5, "color": series_style(0)["color"]}
-    ax.annotate(OURS, (1.01, 0), **beside)  # beside the first line, which is a kernel's name
+    ours = {"fontsize": 8.5, "color": series_style(0)["color"]}
+    ax.annotate(OURS, (1.01, 1.0), xycoords="axes fraction", va="bottom", **ours)  # above all lines
+    beside = {"xycoords": ("axes fraction", "data"), "va": "center", **ours}
     for place, (_, case) in enumerate(lines):
         if not case:
             continue

@@ -320,7 +320,7 @@ def test_pictures_say_what_sizes_are_and_hide_no_rival(monkeypatch):
     kernel_figure.draw_pictures({"matvec_int8 1 x 8 x 8": one, "attention_decode B=1 L=8 D=8": one})
     (ax,) = figures[0].axes
     told = [text.get_text() for text in ax.texts]
-    assert "matvec_int8, rows x N x K (ceiling: equal traffic)" in told
+    assert told.index("matvec_int8") + 1 == told.index("rows x N x K (ceiling: equal traffic)")
     assert "attention_decode (ceiling: equal traffic)" in told
     lines = {line.get_label(): line for line in ax.get_lines()}
     rival, ours = lines["torch's own int4/int8 product"], lines["rooflab"]
@@ -371,6 +371,16 @@ def test_the_numbers_of_our_share_have_a_heading(drawn):
     assert [text.get_text() for text in column] == ["rooflab", "0.99", "0.50"]
     assert len({box.x0 for box in boxes}) == 1
     assert boxes[0].y0 > boxes[1].y1 > boxes[2].y1
+
+
+def test_every_heading_is_whole_and_covers_no_other_text(drawn):
+    for name, (_, kernels) in kernel_figure.PICTURES.items():
+        fig = drawn({f"{kernel} 16 x 1024 x 3 x 12 x 64": of_shares(rooflab=0.99, eager=0.2) for kernel in kernels})
+        fig.canvas.draw()
+        boxes = [(text.get_text(), text.get_window_extent()) for text in fig.axes[0].texts]
+        for (one, a), (other, b) in itertools.combinations(boxes, 2):
+            assert not a.overlaps(b), f"{name}: {one} and {other}"
+        assert max(box.x1 for _, box in boxes) <= fig.bbox.x1, name
 
 
 def test_points_of_equal_speed_do_not_cover_each_other(drawn):
