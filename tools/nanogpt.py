@@ -4,10 +4,10 @@
     python tools/nanogpt.py nanoGPT --batch 64 --steps 40      what is a step's time?
     python tools/nanogpt.py nanoGPT                            one pass: which loss, after how long?
 
-Its `model.py` makes model and optimizer, and its `train.py` is followed: compiled, autocast to bf16 on a GPU, AdamW with
-betas 0.9 and 0.95 and a decay of 0.1, a norm clipped to 1, a warmup and a cosine to a tenth of the rate. The windows are
-those of Rooflab's runs, in their order, so that one pass sees each token once; losses are in bits per byte of the same
-windows. Time is that of the steps. Prints a line of JSON at each evaluation.
+Its `model.py` makes model and optimizer, and its `train.py` is followed: compiled, autocast to bf16 on a GPU, AdamW
+with betas 0.9 and 0.95 and a decay of 0.1, a norm clipped to 1, a warmup and a cosine to a tenth of the rate. The
+windows are those of Rooflab's runs, in their order, so that one pass sees each token once; losses are in bits per byte
+of the same windows. Time is that of the steps. Prints a line of JSON at each evaluation.
 """
 
 from __future__ import annotations
