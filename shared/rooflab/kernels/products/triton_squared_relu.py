@@ -27,6 +27,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from ..triton_prefetch import prefetch
 from .triton_matmul import place_of
 
 __all__ = ["squared_relu_gradient_kernel", "squared_relu_kernel"]
@@ -87,8 +88,7 @@ def ask_for(block, step, rows, cols, TILE_M: tl.constexpr, TILE_N: tl.constexpr)
     LINE: tl.constexpr = 128 * 8 // block.dtype.element_ty.primitive_bitwidth
     i = tl.minimum(tl.arange(0, TILE_M), rows - 1)[:, None]
     j = tl.minimum(tl.arange(0, TILE_N // LINE) * LINE, cols - 1)[None, :]
-    at = block + i.to(tl.int64) * step + j
-    tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [at], tl.int32, False, 1)
+    prefetch(block + i.to(tl.int64) * step + j)
 
 
 @triton.jit

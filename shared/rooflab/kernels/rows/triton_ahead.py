@@ -14,6 +14,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from ..triton_prefetch import prefetch
+
 __all__ = ["fetch_ahead"]
 
 
@@ -26,6 +28,4 @@ def fetch_ahead(x, cols, x_step, COLS: tl.constexpr, AHEAD: tl.constexpr):
     LINE: tl.constexpr = 1024 // x.dtype.element_ty.primitive_bitwidth
     next_row = tl.program_id(0).to(tl.int64) + AHEAD
     if next_row < tl.num_programs(0):
-        lines = x + next_row * x_step + tl.minimum(tl.arange(0, COLS // LINE) * LINE, cols - 1)
-        asm: tl.constexpr = "prefetch.global.L2 [$1]; // $0"
-        tl.inline_asm_elementwise(asm, "=r,l", [lines], dtype=tl.int32, is_pure=False, pack=1)
+        prefetch(x + next_row * x_step + tl.minimum(tl.arange(0, COLS // LINE) * LINE, cols - 1))

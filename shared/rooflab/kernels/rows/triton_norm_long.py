@@ -22,6 +22,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents
 
+from ..triton_prefetch import prefetch
 from .triton_norm import add_pairs
 
 __all__ = ["long_norm_backward_kernel"]
@@ -31,8 +32,7 @@ __all__ = ["long_norm_backward_kernel"]
 def fetch(row, start, cols, COLS: tl.constexpr):
     """Have NVIDIA's chips bring COLS numbers from memory to the cache of all, a line of 128 bytes for each thread."""
     LINE: tl.constexpr = 1024 // row.dtype.element_ty.primitive_bitwidth
-    lines = row + tl.minimum(start + tl.arange(0, COLS // LINE) * LINE, cols - 1)
-    tl.inline_asm_elementwise("prefetch.global.L2 [$1]; // $0", "=r,l", [lines], dtype=tl.int32, is_pure=False, pack=1)
+    prefetch(row + tl.minimum(start + tl.arange(0, COLS // LINE) * LINE, cols - 1))
 
 
 @triton.jit
