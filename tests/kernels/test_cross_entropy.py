@@ -3,9 +3,11 @@
 import pytest
 
 from rooflab import kernels
+from rooflab.counters import count
 from rooflab.kernels.loss.torch_cross_entropy import losses_and_gradient
 
-from .agreement import DEVICE, SHORT, near, random, torch
+from .agreement import DEVICE, SHORT, counts, near, random, torch
+from .compiling import told_elsewhere
 
 functional = torch.nn.functional
 
@@ -47,6 +49,7 @@ def test_strides_of_any_kind(change):
         near(found, right, length=64, terms=10.0)
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN slice")  # of NumPy, which interprets the largest of some NaN
 @pytest.mark.parametrize("cap", [0.0, 10.0])
 def test_ignored_targets_cost_nothing_and_wrong_ones_are_seen(cap):
     z, target = random(4, 70), targets(4, 70)
@@ -62,16 +65,74 @@ def test_ignored_targets_cost_nothing_and_wrong_ones_are_seen(cap):
     assert kernels.cross_entropy_with_gradient(z, target, cap, ignore_index=70)[0][2] == 0
 
 
-def test_special_values():
+@pytest.mark.filterwarnings("ignore:All-NaN slice")
+@pytest.mark.parametrize("times", [1, 7, 64])  # rows of 192 are loaded 16 bytes at a time
+def test_special_values(times):
     inf, nan = float("inf"), float("nan")
     rows = [[inf, 0.0, 1.0], [nan, 0.0, 1.0], [-inf, 0.0, 1.0], [-inf, -inf, -inf], [3e38, 0.0, -3e38]]
-    z, target = torch.tensor(rows, device=DEVICE), torch.tensor([1, 1, 1, 1, 0], device=DEVICE)
+    z = torch.tensor(rows, device=DEVICE).repeat_interleave(times, 1)
+    target = torch.tensor([1, 1, 1, 1, 0], device=DEVICE) * times
     losses, dz = kernels.cross_entropy_with_gradient(z, target)
     right, gradient = reference(z, target)
-    near(losses, right, length=3)
-    near(dz[[1, 2, 4]], gradient[[1, 2, 4]], length=3)
+    near(losses, right, length=3 * times, terms=10.0)
+    near(dz, gradient, length=3 * times, terms=1.0)
     # A cap makes numbers of infinities.
-    near(kernels.cross_entropy_with_gradient(z, target, 30.0)[0], reference(z, target, 30.0)[0], length=3, terms=60.0)
+    found, wanted = kernels.cross_entropy_with_gradient(z, target, 30.0)[0], reference(z, target, 30.0)[0]
+    near(found, wanted, length=3 * times, terms=60.0)
+
+
+@pytest.mark.parametrize("words", [70, 192])
+def test_large_logits_lose_nothing_beside_larger_ones(words):
+    """Losses are differences: what all logits have in common is no error of theirs."""
+    z, target = random(4, words).bfloat16().float(), targets(4, words)
+    z[2, ::2] = -float("inf")
+    target[2] = 1
+    for found, right in zip(
+        kernels.cross_entropy_with_gradient(z + 2.0**14, target), reference(z + 2.0**14, target), strict=True
+    ):
+        near(found, right, length=words, terms=10.0)
+
+
+@counts
+@pytest.mark.parametrize("cap", [0.0, 10.0])
+@pytest.mark.parametrize("words", [70, 192])
+def test_rows_are_read_twice_and_written_once_and_ignored_ones_never_read(words, cap):
+    z, target = random(5, words, dtype=torch.bfloat16), targets(5, words)
+    target[[1, 4]] = -100
+    found = count(lambda: kernels.cross_entropy_with_gradient(z, target, cap), world="triton")
+    assert (found.faults, found.launches) == ((), 1)
+    # The target's logit is read a third time, and its gradient written a second.
+    assert found.bytes_read == 3 * 2 * (2 * words + 1) + 5 * 8
+    assert found.bytes_written == 5 * 2 * words + 3 * 2 + 5 * 4
+
+
+CODE = """
+import json
+from dataclasses import replace
+from rooflab.kernels.catalogue import find_build
+from rooflab.kernels.compiled import compile_for
+told = {}
+for name in ("cross_entropy", "cross_entropy_capped"):
+    build = find_build(name)
+    build = replace(build, constants={**build.constants, "INSTRUCTION": "capped" in name})
+    made = compile_for(build, "sm90")
+    logits = build.constants["BLOCK"] / (32 * made.warps)
+    special = made.text["sass"].count("MUFU")
+    told[name] = [made.longest_loop() / logits, special / logits, made.spill_bytes, made.resident(), made.warps]
+print(json.dumps(told))
+"""
+
+
+def test_instructions_of_a_logit_and_rows_in_work(tmp_path):
+    """16 special functions and 128 instructions a clock; an H200's cache of all has 50 MB."""
+    told = told_elsewhere(CODE, tmp_path)
+    for name, most, functions in (("cross_entropy", 9, 2), ("cross_entropy_capped", 11, 4)):
+        instructions, special, spilled, resident, warps = told[name]
+        assert instructions <= most, name
+        assert special <= functions + 1, name  # a few of a row
+        assert spilled == 0, name
+        assert resident * warps * 32 == 2048, name
+        assert resident * 132 * 2 * 50_304 < 50e6 / 1.5, name
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0)], ids=str)

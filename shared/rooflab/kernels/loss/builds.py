@@ -27,22 +27,22 @@ def builds() -> dict[str, Build]:
     given = Build(kernels.softmax_gradient_kernel, types, constants, warps, unaligned=("tiles", "ignored"))
     types = {"y": "*bf16", "x": "*fp32", "factor": "*fp32", "numel": "i32"}
     made = {"softmax_gradient": given, "scale": Build(kernels.scale_kernel, types, {"BLOCK": 4096}, 8)}
-    made["cross_entropy"] = _rows()
+    made["cross_entropy"], made["cross_entropy_capped"] = _rows(False), _rows(True)
     # In pairs on Hopper; on newer chips larger tiles, whose sums are not in registers, leave more room.
     for name, place, chips in (("logits", 5, ENGINE[:1]), ("logits_wide", 1, ENGINE)):
         made[name] = _logits(place, chips)
     return made
 
 
-def _rows() -> Build:
-    """The kernel over rows of logits, with a soft cap; tanh is an instruction of NVIDIA's alone, and not in it here."""
+def _rows(capped: bool) -> Build:
+    """The kernel over rows of logits; tanh is an instruction of NVIDIA's alone, and not in it here."""
     from .chunks import row_blocks
     from .triton_cross_entropy import cross_entropy_kernel
 
     choice = row_blocks(WORDS, "cuda")[0]
     types = {"losses": "*fp32", "targets": "*i64", "cap": "fp32"} | dict.fromkeys(("dz", "z"), "*bf16")
     types |= dict.fromkeys(("V", "z_step", "dz_step", "ignored"), "i32")
-    constants = {"CAPPED": True, "INSTRUCTION": False, "GRADIENT": True, "BLOCK": choice["BLOCK"]}
+    constants = {"CAPPED": capped, "INSTRUCTION": False, "GRADIENT": True, "BLOCK": choice["BLOCK"], "EACH": 8}
     return Build(cross_entropy_kernel, types, constants, choice["num_warps"], unaligned=("ignored",))
 
 

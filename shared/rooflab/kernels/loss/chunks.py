@@ -1,7 +1,7 @@
 """How many tokens' logits are in memory at a time, and how is a row of them shared out among threads?
 
 >>> row_blocks(50_304, "cuda")[0]
-{'BLOCK': 8192, 'num_warps': 16}
+{'BLOCK': 16384, 'num_warps': 32}
 >>> chunk_tokens(50_304, 768, 2), chunk_tokens(50_304, 4096, 2)
 (1024, 2048)
 """
@@ -32,9 +32,12 @@ def softmax_blocks(words: int) -> tuple[int, int]:
 
 
 def row_blocks(words: int, device: str) -> list[dict[str, int]]:
-    """Return in which blocks a program may go through a row of so many words, the most likely ones first."""
+    """Return in which blocks a program may go through a row of so many words, the most likely ones first.
+
+    The more warps a program has, the fewer rows are in work at a time, and the more of them the cache holds.
+    """
     if device == "cpu":
         return [{"BLOCK": 64, "num_warps": 1}]
-    sizes = [(8192, 16), (8192, 8), (4096, 8), (4096, 4), (16384, 16), (16384, 32), (2048, 4)]
+    sizes = [(16384, 32), (8192, 16), (16384, 16), (8192, 8), (4096, 8), (4096, 4), (2048, 4)]
     fitting = [pair for pair in sizes if pair[0] <= max(2048, 2 * words)]
     return [{"BLOCK": block, "num_warps": warps} for block, warps in fitting]

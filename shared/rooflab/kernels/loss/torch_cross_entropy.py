@@ -53,11 +53,13 @@ def losses_and_gradient(
         return losses.fill_(float("nan")), dz  # of no words none is right
     capped = softcap > 0
     instruction = capped and z.dtype == torch.bfloat16 and z.is_cuda and torch.version.hip is None
+    each = 1 if z.stride(0) % 16 or z.data_ptr() % 16 else 16 // z.itemsize  # where Triton loads 16 bytes at a time
 
     def run(choice: Mapping[str, Any]) -> None:
         launch(
             cross_entropy_kernel, (len(z),), losses, dz, z, target.contiguous(), z.shape[1], z.stride(0), dz.stride(0),
-            softcap or 1.0, ignore_index, CAPPED=capped, INSTRUCTION=instruction, GRADIENT=gradient, **choice,
+            softcap or 1.0, ignore_index, CAPPED=capped, INSTRUCTION=instruction, GRADIENT=gradient, EACH=each,
+            **choice,
         )  # fmt: skip
 
     run(choose("cross_entropy", (z.shape[1],), row_blocks(z.shape[1], z.device.type), run, z.device))

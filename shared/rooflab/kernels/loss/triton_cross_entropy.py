@@ -4,17 +4,25 @@
     u = c tanh(z / c)   (or u = z)      loss = log sum exp u - u[target]
     dz = (softmax(u) - onehot(target)) (1 - (u / c)^2)
 
-z [N, V] in s bytes. Once through memory would be 2 s N V bytes: a program has a row of some 100 kB, so few rows are in
-work at a time that the second reading finds them in the cache. What else takes time are the special functions, 16 a
-clock on each multiprocessor of NVIDIA's. So many of them an H200 has time for while a logit of 2 bytes is read and
-written:
+z [N, V] in s bytes. Once through memory would be 2 s N V bytes. A row of 50,304 words in bf16 has 100 kB, and the
+second reading finds it in the cache of all if few rows are in work at a time: two programs of 1,024 threads fill each
+of 132 multiprocessors, and have 27 MB in work. The second reading goes backwards, for what was read last is what the
+cache still has; what it has read and what is written is the first to leave the cache. With 16 programs of 128 threads
+it would be 212 MB, four times what an H200's holds:
+
+>>> [round(programs * 132 * 50_304 * 2 / 1e6) for programs in (2, 16)]
+[27, 212]
+
+What else takes time are the special functions, 16 a clock on each multiprocessor of NVIDIA's. So many of them an H200
+has time for while a logit of 2 bytes is read and written:
 
 >>> round(132 * 16 * 1.75e9 / (4.2e12 / 4), 1)
 3.5
 
-With a cap there are four, one for each tanh and each exponential, which is why tanh is an instruction here: by
-exponentials there would be six. Its error of 2^-11 is a quarter of what logits in bf16 are off by anyway. A cap also
-makes the maximum unnecessary: e^c is no large number.
+Without a cap there are 2.1: the largest logit so far is kept for eight at a time, the 16 bytes that a thread loads, and
+a larger one scales down the sum so far. With a cap there are four, one for each tanh and each exponential, which is why
+tanh is an instruction here: by exponentials there would be six. Its error of 2^-11 is a quarter of what logits in bf16
+are off by anyway. A cap also makes the maximum unnecessary: e^c is no large number.
 """
 
 from __future__ import annotations
@@ -25,6 +33,7 @@ import triton.language as tl
 __all__ = ["cross_entropy_kernel"]
 
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+LOWEST = tl.constexpr(-3.4028234663852886e38)  # finite, since -inf - -inf would be NaN
 
 
 @triton.jit
@@ -38,54 +47,77 @@ def tanh_of(x, INSTRUCTION: tl.constexpr):
 
 
 @triton.jit
+def capped_log_sum(z, i, V, cap, INSTRUCTION: tl.constexpr):
+    """log2 sum exp u of a row, in blocks of indices i."""
+    once, scale = 1.0 / cap, cap * LOG2E
+    total = tl.zeros([i.shape[0]], tl.float32)
+    for start in range(0, V, i.numel):
+        x = tl.load(z + start + i, mask=start + i < V, other=0.0).to(tl.float32)
+        e = tl.exp2(tanh_of(x * once, INSTRUCTION) * scale)
+        total += tl.sum(tl.where(start + i < V, e, 0.0), 1)
+    return tl.log2(tl.sum(total, 0))
+
+
+@triton.jit
+def highest_and_log_sum(z, i, V):
+    """Maximum of a row, and log2 sum exp (z - maximum), in blocks of indices i; the rows of i meet at the end."""
+    most, total = tl.full([i.shape[0]], LOWEST, tl.float32), tl.zeros([i.shape[0]], tl.float32)
+    for start in range(0, V, i.numel):
+        x = tl.load(z + start + i, mask=start + i < V, other=-float("inf")).to(tl.float32)
+        larger = tl.maximum(most, tl.max(x, 1))  # may pass over NaN: the sum does not
+        total = total * tl.exp2((most - larger) * LOG2E) + tl.sum(tl.exp2((x - larger[:, None]) * LOG2E), 1)
+        most = larger
+    highest = tl.max(most, 0)
+    return highest, tl.log2(tl.sum(total * tl.exp2((most - highest) * LOG2E), 0))
+
+
+@triton.jit
+def softmax_of(x, highest, log_sum, cap, CAPPED: tl.constexpr, INSTRUCTION: tl.constexpr):
+    """softmax(u), with a cap times the derivative of u."""
+    if CAPPED:
+        t = tanh_of(x * (1.0 / cap), INSTRUCTION)
+        p = tl.exp2(t * (cap * LOG2E) - log_sum) * (1.0 - t * t)
+    else:
+        p = tl.exp2((x - highest) * LOG2E - log_sum)
+    return p
+
+
+@triton.jit
 def cross_entropy_kernel(
     losses, dz, z, targets, V, z_step, dz_step, cap, ignored,
-    CAPPED: tl.constexpr, INSTRUCTION: tl.constexpr, GRADIENT: tl.constexpr, BLOCK: tl.constexpr,
+    CAPPED: tl.constexpr, INSTRUCTION: tl.constexpr, GRADIENT: tl.constexpr, BLOCK: tl.constexpr, EACH: tl.constexpr,
 ):  # fmt: skip
-    """One row: its loss, and with GRADIENT the gradient of that loss.
+    """One row: its loss, and with GRADIENT the gradient of that loss. A target that is no word makes the loss NaN.
 
-    Maximum and sum are kept for each lane until the end of the row. A target that is no word makes the loss NaN.
+    EACH neighbours of a block have one maximum: as many as a thread loads at a time, so that it needs no other thread.
     """
     row = tl.program_id(0).to(tl.int64)
     z += row * z_step
-    i = tl.arange(0, BLOCK)
-    once = 1.0 / cap
-    most, total = tl.full([BLOCK], -float("inf"), tl.float32), tl.zeros([BLOCK], tl.float32)
-    for start in range(0, V, BLOCK):
-        x = tl.load(z + start + i, mask=start + i < V, other=-float("inf")).to(tl.float32)
-        if CAPPED:
-            e = tl.exp2(tanh_of(x * once, INSTRUCTION) * cap * LOG2E)
-            total += tl.where(start + i < V, e, 0.0)
-        else:
-            larger = tl.maximum(most, tl.where(x == x, x, -float("inf")))
-            shift = tl.where(larger == -float("inf"), 0.0, larger)  # -inf - -inf would be NaN
-            total = total * tl.exp2((most - shift) * LOG2E) + tl.exp2((x - shift) * LOG2E)
-            most = larger
-    if CAPPED:
-        highest = 0.0
-    else:
-        highest = tl.max(most, 0)
-        highest = tl.where(highest == -float("inf"), 0.0, highest)
-        total = total * tl.exp2((most - highest) * LOG2E)
-    sums = tl.sum(total, 0)
+    dz += row * dz_step
+    i = EACH * tl.arange(0, BLOCK // EACH)[:, None] + tl.arange(0, EACH)[None, :]
     target = tl.load(targets + row)
-    is_word, counts = (target >= 0) & (target < V), target != ignored
-    right = tl.load(z + target, mask=is_word & counts, other=float("nan")).to(tl.float32)
-    if CAPPED:
-        right = tanh_of(right * once, INSTRUCTION) * cap
-    tl.store(losses + row, tl.where(counts, highest + tl.log2(sums) * LN2 - right, 0.0))
-    if GRADIENT:
-        dz += row * dz_step
-        part = tl.where(counts, 1.0 / sums, 0.0)
-        one = tl.where(counts, 1.0, 0.0)
-        for start in range(0, V, BLOCK):
-            x = tl.load(z + start + i, mask=start + i < V, other=0.0).to(tl.float32)
-            t = x
-            if CAPPED:
-                t = tanh_of(x * once, INSTRUCTION)
-                x = t * cap
-            g = tl.exp2((x - highest) * LOG2E) * part - tl.where(start + i == target, one, 0.0)
-            if CAPPED:
-                g *= 1.0 - t * t
-            g = tl.where(counts, g, 0.0)  # also where the logits are no numbers
-            tl.store(dz + start + i, g.to(dz.dtype.element_ty), mask=start + i < V)
+    if target == ignored:
+        tl.store(losses + row, 0.0)
+        if GRADIENT:
+            for start in range(0, V, BLOCK):
+                tl.store(dz + start + i, tl.zeros(i.shape, dz.dtype.element_ty), mask=start + i < V)
+    else:
+        is_word = (target >= 0) & (target < V)
+        right = tl.load(z + target, mask=is_word, other=float("nan")).to(tl.float32)
+        slope = 1.0
+        if CAPPED:
+            highest, log_sum = 0.0, capped_log_sum(z, i, V, cap, INSTRUCTION)
+            t = tanh_of(right * (1.0 / cap), INSTRUCTION)
+            right, slope = t * cap, 1.0 - t * t
+        else:
+            highest, log_sum = highest_and_log_sum(z, i, V)
+        tl.store(losses + row, (highest - right) + log_sum * LN2)
+        if GRADIENT:
+            for back in range(0, V, BLOCK):
+                c = (tl.cdiv(V, BLOCK) - 1) * BLOCK - back + i
+                x = tl.load(z + c, mask=c < V, other=0.0, eviction_policy="evict_first").to(tl.float32)
+                g = softmax_of(x, highest, log_sum, cap, CAPPED, INSTRUCTION)
+                tl.store(dz + c, g.to(dz.dtype.element_ty), mask=c < V, eviction_policy="evict_first")
+            tl.debug_barrier()  # the target's gradient was written by one thread, and is replaced by another
+            g = (tl.exp2((right - highest) * LOG2E - log_sum) - 1.0) * slope
+            tl.store(dz + target, g.to(dz.dtype.element_ty), mask=is_word)
