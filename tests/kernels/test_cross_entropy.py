@@ -4,6 +4,7 @@ import pytest
 
 from rooflab import kernels
 from rooflab.counters import count
+from rooflab.kernels.loss.chunks import row_blocks
 from rooflab.kernels.loss.torch_cross_entropy import losses_and_gradient
 
 from .agreement import DEVICE, SHORT, counts, near, random, torch
@@ -111,16 +112,25 @@ import json
 from dataclasses import replace
 from rooflab.kernels.catalogue import find_build
 from rooflab.kernels.compiled import compile_for
+from rooflab.kernels.loss.chunks import row_blocks
 told = {}
+choice = row_blocks(50_304, "cuda")[0]
 for name in ("cross_entropy", "cross_entropy_capped"):
     build = find_build(name)
-    build = replace(build, constants={**build.constants, "INSTRUCTION": "capped" in name})
-    made = compile_for(build, "sm90")
-    logits = build.constants["BLOCK"] / (32 * made.warps)
+    constants = {**build.constants, "INSTRUCTION": "capped" in name, "BLOCK": choice["BLOCK"]}
+    made = compile_for(replace(build, constants=constants, warps=choice["num_warps"]), "sm90")
+    logits = choice["BLOCK"] / (32 * made.warps)
     special = made.text["sass"].count("MUFU")
     told[name] = [made.longest_loop() / logits, special / logits, made.spill_bytes, made.resident(), made.warps]
 print(json.dumps(told))
 """
+
+
+def test_no_program_has_more_threads_than_a_chip_can_start():
+    for warp_size in (32, 64):
+        choices = row_blocks(50_304, "cuda", warp_size)
+        assert {"BLOCK": 2048, "num_warps": 4} in choices
+        assert max(each["num_warps"] for each in choices) * warp_size == 1024
 
 
 def test_instructions_of_a_logit_and_rows_in_work(tmp_path):

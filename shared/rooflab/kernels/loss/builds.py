@@ -9,6 +9,7 @@ from __future__ import annotations
 from rooflab.kernels.compiled import Build
 from rooflab.kernels.products.builds import ENGINE
 from rooflab.kernels.products.tiles import TILINGS, launch_options
+from rooflab.kernels.targets import TARGETS
 
 __all__ = ["WORDS", "builds"]
 
@@ -35,11 +36,11 @@ def builds() -> dict[str, Build]:
 
 
 def _rows(capped: bool) -> Build:
-    """The kernel over rows of logits; tanh is an instruction of NVIDIA's alone, and not in it here."""
+    """The kernel over rows of logits as every chip can launch it; tanh is an instruction of NVIDIA's, and not in it."""
     from .chunks import row_blocks
     from .triton_cross_entropy import cross_entropy_kernel
 
-    choice = row_blocks(WORDS, "cuda")[0]
+    choice = row_blocks(WORDS, "cuda", max(each.warp_size for each in TARGETS.values()))[0]
     types = {"losses": "*fp32", "targets": "*i64", "cap": "fp32"} | dict.fromkeys(("dz", "z"), "*bf16")
     types |= dict.fromkeys(("V", "z_step", "dz_step", "ignored"), "i32")
     constants = {"CAPPED": capped, "INSTRUCTION": False, "GRADIENT": True, "BLOCK": choice["BLOCK"], "EACH": 8}

@@ -52,7 +52,8 @@ def losses_and_gradient(
     if not z.numel():
         return losses.fill_(float("nan")), dz  # of no words none is right
     capped = softcap > 0
-    instruction = capped and z.dtype == torch.bfloat16 and z.is_cuda and torch.version.hip is None
+    nvidia = z.is_cuda and torch.version.hip is None
+    instruction = capped and z.dtype == torch.bfloat16 and nvidia
     each = 1 if z.stride(0) % 16 or z.data_ptr() % 16 else 16 // z.itemsize  # where Triton loads 16 bytes at a time
 
     def run(choice: Mapping[str, Any]) -> None:
@@ -62,7 +63,8 @@ def losses_and_gradient(
             **choice,
         )  # fmt: skip
 
-    run(choose("cross_entropy", (z.shape[1],), row_blocks(z.shape[1], z.device.type), run, z.device))
+    found = row_blocks(z.shape[1], z.device.type, 32 if nvidia else 64)
+    run(choose("cross_entropy", (z.shape[1],), found, run, z.device))
     return losses, dz
 
 
