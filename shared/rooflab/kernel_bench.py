@@ -30,7 +30,8 @@ Found = Mapping[str, Mapping[str, Any]]  # of each case: its ceiling's name, the
 _UNIT = "kernels_"  # a record for each kernel, under this name and the kernel's
 _LEGEND = (
     "rooflab, best rival: share of the speed of the ceiling (1.00: as fast), which is a copy or an addition of as many "
-    "bytes, or the library's own kernel. –: no rival but the ceiling. target: the share that is wanted."
+    "bytes, or the library's own kernel. –: no rival but the ceiling. target: the share that is wanted; behind: where "
+    "ours is to be as fast as the best rival, too, and is not."
 )
 _MISSED = 'Why a target is missed: docs/kernels.md, "What is reached, and what limits the rest".'
 _NOISE = 0.01  # two medians of one run differ by so much for no reason
@@ -52,6 +53,8 @@ def bench(options: argparse.Namespace) -> int:
     from .kernels.catalogue import every_case
     from .kernels.launching import ready
 
+    if options.recorded and (options.tune or options.record):
+        raise ValueError("Records are shown and not measured: expected --recorded without --tune and --record.")
     if options.recorded:
         found, where, versions = _recorded(options.recorded, options.kernel, options.size)
         _show(found, options.output, where)
@@ -60,7 +63,11 @@ def bench(options: argparse.Namespace) -> int:
         print(filled(f"Recorded on {where} ({versions}): kernels that were changed since are as they were then."))
         return 0
     ready()
-    _need_gpu()
+    try:
+        _need_gpu()
+    except ValueError:
+        next(every_case(options.kernel, device="cpu"), None)  # a name that is none is the nearer reason
+        raise
     cases = [case for case in every_case(options.kernel) if options.size is None or _same(options.size, case.size)]
     if not cases:
         sizes = sorted({case.size for case in every_case(options.kernel)})

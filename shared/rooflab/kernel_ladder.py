@@ -36,6 +36,12 @@ _SLOW_S = 2e-3  # a step from here on is timed with fewer calls
 _COUNTED = {"softmax": (64, 256), "matmul": (128, 128, 16), "attention": (1, 128, 16)}
 
 
+_ALIKE = (
+    "Steps with the same prediction ask memory for the same bytes, since what they read again is in a cache; what else "
+    "they differ in is not predicted. On a GPU they are timed."
+)
+
+
 def add_ladder_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab ladder`."""
     parser.add_argument("kernel", help="softmax, matmul or attention")
@@ -88,10 +94,7 @@ def show_ladder(options: argparse.Namespace) -> int:
     roof = f"Predicted from counts, of an {PREDICTED} at {at}: by the highest of its roofs."
     lines = ["", told, roof, _told(options.kernel, record)]
     if not on_gpu and len({row[len(head) + 1] for row in table}) < len(table):
-        lines.append(
-            "Steps with the same prediction ask memory for the same bytes; what else they differ in is not predicted. "
-            "On a GPU they are timed."
-        )
+        lines.append(_ALIKE)
     command = f"rooflab ladder {options.kernel}"
     lines.append(f"The code of a step: {command} --step 1. Of a change: {command} --diff 1 2")
     print(filled("\n".join(lines)))

@@ -178,6 +178,16 @@ def test_results_are_kept_as_they_come_a_record_for_each_kernel(tmp_path, monkey
         kernel_bench.bench(options(tmp_path, "--size", "5 x 5", "--recorded", device))
 
 
+def test_a_wrong_name_is_told_before_the_lack_of_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr("rooflab.device.find_device", lambda: SimpleNamespace(kind="cpu"))
+    with pytest.raises(ValueError, match="No kernel 'softmx' is measured; did you mean softmax"):
+        kernel_bench.bench(options(tmp_path, "softmx"))
+    with pytest.raises(ValueError, match="There is no GPU that Triton compiles for"):
+        kernel_bench.bench(options(tmp_path, "softmax"))
+    with pytest.raises(ValueError, match="expected --recorded without --tune and --record"):
+        kernel_bench.bench(options(tmp_path, "--recorded", "nvidia-h200", "--tune"))
+
+
 def test_each_group_of_kernels_has_a_picture_of_its_own():
     one = {"ceiling": "copy", "target": 0.95, "seconds": {"copy": 1e-5, "rooflab": 1.1e-5, "a new rival": 2e-5}}
     drawn = kernel_figure.draw_pictures({"softmax 8 x 8": one, "unheard_of 8 x 8": one, "matmul 8 x 8 x 8": one})

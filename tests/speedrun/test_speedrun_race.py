@@ -68,15 +68,29 @@ def test_a_race_is_judged_often_unless_somebody_says_how_often():
     assert race.judged_often(config.change(eval_every=7)).eval_every == 7
 
 
+FAST = {"arrivals": [[4, 1.0], [4, 1.1], [5, 1.2], [4, 1.05], [5, 1.15]], "missed": 0}
+SLOW = [2.0, 2.1, 2.2, 2.05, 2.15]
+
+
 def test_cells_tell_the_mean_and_what_chance_has_to_do_with_it():
-    fast = {"arrivals": [[4, 1.0], [4, 1.1], [5, 1.2], [4, 1.05], [5, 1.15]], "missed": 0}
-    slow = [2.0, 2.1, 2.2, 2.05, 2.15]
-    cells, times = race.raced_cells(fast, slow)
+    cells, (times, source) = race.raced_cells("muon", FAST, (SLOW, "loader"))
     assert cells == ["1.1 s ± 79 ms", "0.008"]
-    assert times == [1.0, 1.1, 1.2, 1.05, 1.15]
-    assert race.raced_cells(fast | {"steps_of": "loader"}, [])[0] == ["= 1.1 s ± 79 ms", "–"]
-    assert race.raced_cells(fast | {"missed": 1}, slow) == (["not reached", "–"], [])
-    assert race.raced_cells({}, slow) == (["–", "–"], [])
+    assert (times, source) == ([1.0, 1.1, 1.2, 1.05, 1.15], "muon")
+    assert race.raced_cells("muon", {}, (SLOW, "loader")) == (["–", "–"], ([], ""))
+    some = FAST | {"arrivals": FAST["arrivals"][:2], "missed": 3}
+    assert race.raced_cells("muon", some, (SLOW, "loader")) == (["2 of 5 came", "–"], ([], ""))
+
+
+def test_times_of_the_same_runs_are_no_two_groups():
+    estimate, (times, source) = race.raced_cells("compile", FAST | {"steps_of": "loader"}, (SLOW, "muon"))
+    assert estimate == ["~ 1.1 s ± 79 ms", "0.008"], "other runs stand behind the rung before"
+    assert source == "loader"
+    assert race.raced_cells("loader", FAST, (times, source))[0][1] == "–"
+
+
+def test_the_legend_says_how_small_p_can_be():
+    assert "With 5 seeds it is 0.008 or more." in race.raced_legend({"muon": FAST, "bf16": {"skipped": "so"}})
+    assert "seeds it is" not in race.raced_legend({"muon": {"arrivals": [[1, 1.0]], "missed": 0}})
 
 
 def test_the_ladder_tells_the_time_to_a_target(capsys, tmp_path, monkeypatch):
@@ -101,6 +115,20 @@ def test_the_ladder_tells_the_time_to_a_target(capsys, tmp_path, monkeypatch):
     assert "steps_of" not in rungs["rotary"]
 
 
-def test_seeds_without_a_target_are_refused(capsys):
-    assert main(["speedrun", "ladder", "--seeds", "3", "--device", "cpu"]) == 1
-    assert "expected --target with --seeds" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--seeds", "3"], "expected --target with --seeds"),
+        (["--target", "4", "--framework", "jax"], "expected --target without --framework jax"),
+        (["--set", "target=3"], "expected --target in place of --set target"),
+        (["--only", "muon", "--without", "muon"], "expected a rung to be left"),
+    ],
+)
+def test_what_a_ladder_would_ignore_is_refused(options, told, capsys):
+    assert main(["speedrun", "ladder", *options, "--device", "cpu", "--data", "stdlib"]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_takes_no_other_wishes(capsys, tmp_path):
+    assert main(["speedrun", "--resume", str(tmp_path), "--steps", "9", "--rung", "muon"]) == 1
+    assert "expected --resume without --rung, --steps: a run goes on as it was begun" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from .spelling import unknown
 if TYPE_CHECKING:
     from .data import Corpus
 
-__all__ = ["check_text", "names", "positive", "switches"]
+__all__ = ["check_resume", "check_text", "names", "positive", "switches"]
 
 
 def names(text: str) -> list[str]:
@@ -71,6 +71,34 @@ def switches(texts: list[str]) -> dict[str, Any]:
             wanted = {"bool": "True or False", "int": "a whole number"}.get(kinds[name], "a number")
             raise ConfigError(f"expected --set {name}= and {wanted}; found {value!r}") from None
     return found
+
+
+_OF_A_NEW_RUN = (
+    "rung",
+    "up_to",
+    "only",
+    "without",
+    "set",
+    "steps",
+    "minutes",
+    "target",
+    "batch",
+    "preset",
+    "data",
+    "out",
+)
+
+
+def check_resume(options: argparse.Namespace) -> None:
+    """Refuse options that a run which goes on would have to ignore.
+
+    Raises:
+        ConfigError: there is one of them.
+    """
+    asked = [f"--{name.replace('_', '-')}" for name in _OF_A_NEW_RUN if getattr(options, name)]
+    asked += ["--seeds"] * (options.seeds > 1)
+    if asked:
+        raise ConfigError(f"expected --resume without {', '.join(asked)}: a run goes on as it was begun")
 
 
 def check_text(config: Config, rungs: Iterable[str], text: Corpus) -> None:

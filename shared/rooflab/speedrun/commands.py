@@ -22,7 +22,7 @@ from ..plaintext import terminal_width
 from ..progress import clock_time
 from ..tables import render_text
 from ..units import format_si
-from .asked import check_text, names, positive, switches
+from .asked import check_resume, check_text, names, positive, switches
 from .config import PRESETS, Config, ConfigError, preset
 from .teller import Teller
 
@@ -124,6 +124,8 @@ def speedrun(options: argparse.Namespace) -> int:
     if options.list:
         print(list_rungs())
         return 0
+    if options.resume:
+        check_resume(options)
     with joined("gloo" if options.device == "cpu" else "") as ranks:
         return _resume(options, ranks) if options.resume else _run(options, ranks)
 

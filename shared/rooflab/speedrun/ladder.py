@@ -23,7 +23,7 @@ from ..tables import render_text
 from ..units import format_si
 from .asked import check_text, names, positive, switches
 from .config import Config, ConfigError
-from .race import RACED, Race, families, inferred, judged_often, raced_cells
+from .race import Race, families, inferred, judged_often, raced_cells, raced_legend
 
 if TYPE_CHECKING:
     from .commands import Here
@@ -70,8 +70,7 @@ def run_ladder(options: argparse.Namespace) -> int:
 
     for name in (*options.only, *options.without):
         find_rung(name)
-    if options.seeds > 1 and not options.target:
-        raise ConfigError("expected --target with --seeds: what is compared between seeds is the time to it")
+    _check(options)
     place = here(options.data, options.device, Ranks())
     base = find_config(options, place.device).change(target=0.0)
     base = base.change(tokens=options.tokens or (_TOKENS if place.device.is_accelerator else base.tokens))
@@ -83,6 +82,8 @@ def run_ladder(options: argparse.Namespace) -> int:
     plans = [(rung, framework, _plan(rung, framework, base, options, place)) for rung, framework in asked]
     for *_, plan in plans:
         check_text(plan.config, options.only, place.data)
+    if not plans:
+        raise ConfigError("expected a rung to be left: --only and --without leave none")
     place.measure(quiet=options.json)
     _compile(plans, options, place)
     values = {"preset": base.preset, "tokens": base.tokens, "data": place.data.name, "digest": place.data.digest}
@@ -95,6 +96,16 @@ def run_ladder(options: argparse.Namespace) -> int:
     if options.record:
         print(f"Recorded in {save_record('speedrun_ladder', values | {'rungs': found})}.", file=sys.stderr)
     return int(any("error" in one for one in found.values()))
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what a ladder would have to ignore."""
+    if options.seeds > 1 and not options.target:
+        raise ConfigError("expected --target with --seeds: what is compared between seeds is the time to it")
+    if options.target and options.framework == "jax":
+        raise ConfigError("expected --target without --framework jax: the twin's ladder trains no seeds to a loss")
+    if "target" in switches(options.set):
+        raise ConfigError("expected --target in place of --set target: a ladder's runs do not stop there")
 
 
 def _climb(
@@ -225,7 +236,7 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
 
     head = ["rung", "predicted", "step", "tokens/s", "MFU", "bits/byte", "memory"]
     head += ["FLOP", "bytes", "operations"] if counted else ["peak", "HFU"]
-    raced, before = any("arrivals" in one for one in found.values()), list[float]()
+    raced, before = any("arrivals" in one for one in found.values()), (list[float](), "")
     head += ["to the target", "p"] if raced else []
     rows: list[Sequence[str]] = []
     for name, one in found.items():
@@ -237,15 +248,15 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
         row += ([format_si(one["flops"], ""), format_si(one["bytes"], "B"), str(one["launches"])] if counted else
                 [format_si(one["peak_bytes"], "B"), f"{one['hfu']:.1%}"])  # fmt: skip
         if raced:
-            cells, before = raced_cells(one, before)
+            cells, before = raced_cells(name, one, before)
             row += cells
         rows.append(row)
     lines = [render_text(head, rows), ""]
     lines += [f"{name}: left out, {one['skipped']}." for name, one in found.items() if "skipped" in one]
     lines += [f"{name}: {one['error']}" for name, one in found.items() if "error" in one]
     seconds = math.fsum(one.get("train_s", 0) + one.get("start_s", 0) for one in found.values())
-    legend = "predicted, memory: by the cost model. MFU: of the measured ceiling."
-    legend += RACED if raced else ""
+    legend = "predicted, memory: by the cost model. MFU: of the measured ceiling of the products' format."
+    legend += raced_legend(found) if raced else ""
     legend += " FLOP, bytes, operations: counted, of an eager step; in JAX of a compiled one." if counted else ""
     lines.append(f"{legend} {seconds:.0f} s of training and compiling in all.")
     if told := beyond(max((max(one["mfu"], one["hfu"]) for one in found.values() if "step_s" in one), default=0)):

@@ -1,8 +1,8 @@
 """How long does each rung of a ladder take to one loss, and is its gain more than chance?
 
-Rungs that change how a step is computed, and not what, have the same losses: those that follow one another are a
-family, of which the last one, the fastest, trains with several seeds. The others take as many steps, each of its own
-length.
+Rungs that change how a step is computed, and not what, have the same losses but for rounding (and padding has other
+initial values): those that follow one another are a family, of which the last one, the fastest, trains with several
+seeds. Of the others the time is an estimate: as many steps, each of its own length.
 
 >>> family("compile"), family("graph"), family("rms-norm")
 ('baseline', 'batch', 'rms-norm')
@@ -18,17 +18,13 @@ from typing import TYPE_CHECKING, Any
 from .config import Config, preset
 from .rungs import RUNGS, Rung
 from .seeds import Arrival, arrival, other_seeds
-from .significance import compared
+from .significance import compared, least_p
 
 if TYPE_CHECKING:
     from .train import Trainer
 
-__all__ = ["RACED", "Race", "families", "family", "inferred", "judged_often", "raced_cells", "same_losses"]
+__all__ = ["Race", "families", "family", "inferred", "judged_often", "raced_cells", "raced_legend", "same_losses"]
 
-RACED = (
-    " to the target: mean and standard deviation over seeds; with = of as many steps as another rung takes, whose "
-    "losses are the same. p: of the difference to the rung before, by a permutation test."
-)
 _TOKENS, _EVALUATIONS = 131_072, 50  # of each evaluation, and how many a run has: how fine the time is
 # What these switches change is how a step is computed.
 _EXECUTION = {
@@ -38,7 +34,7 @@ _EXECUTION = {
 
 
 def same_losses(rung: Rung) -> bool:
-    """Whether a rung's losses are those of the rung before it, to rounding."""
+    """Whether a rung's losses are those of the rung before it, but for rounding and initial values."""
     exact = rung.loss == "same" and rung.change.get("attention") != "window"
     return exact and bool(rung.change) and set(rung.change) <= _EXECUTION
 
@@ -109,18 +105,34 @@ def inferred(one: Mapping[str, Any], trained: Mapping[str, Any], name: str) -> d
     return {"arrivals": times, "missed": trained["missed"], "steps_of": name}
 
 
-def raced_cells(one: Mapping[str, Any], before: Sequence[float]) -> tuple[list[str], list[float]]:
-    """Return the time to the target and p as cells of a table, and the times, to which the next rung is compared.
+def raced_cells(
+    name: str, one: Mapping[str, Any], before: tuple[Sequence[float], str]
+) -> tuple[list[str], tuple[list[float], str]]:
+    """Return the time to the target and p as cells of a table; and the times, with the name of the rung that trained.
 
     Args:
-        one: a rung's outcome.
-        before: times of the rung before; empty where it has none.
+        name: of the rung.
+        one: its outcome.
+        before: the same of the rung before. Times that come of the same runs are not tested: they are no two groups.
     """
     from .compare import mean_text
 
     times = [time_s for _, time_s in one.get("arrivals", ())]
-    if not times or one["missed"]:
-        return ["not reached" if "arrivals" in one else "–", "–"], []
-    verdict = compared(before, times) if before else None
-    told = f"{'= ' * ('steps_of' in one)}{mean_text(times, 's')}"
-    return [told, "–" if verdict is None else f"{verdict.p:.3f}"], times
+    if "arrivals" not in one or one["missed"]:
+        came = f"{len(times)} of {len(times) + one['missed']} came" if "arrivals" in one else "–"
+        return [came, "–"], ([], "")
+    source = str(one.get("steps_of", name))
+    verdict = compared(before[0], times) if before[0] and before[1] != source else None
+    told = f"{'~ ' * ('steps_of' in one)}{mean_text(times, 's')}"
+    return [told, "–" if verdict is None else f"{verdict.p:.3f}"], (times, source)
+
+
+def raced_legend(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what the two cells say, and how small p can be with so many seeds."""
+    seeds = max((len(one["arrivals"]) for one in found.values() if "arrivals" in one), default=0)
+    least = f" With {seeds} seeds it is {least_p(seeds, seeds):.3f} or more." if seeds > 1 else ""
+    return (
+        " to the target: mean and standard deviation over seeds; ~ is an estimate, of as many steps as another rung "
+        "takes, whose losses differ by rounding. p: of the difference to the rung before, by a permutation test, where "
+        f"other runs stand behind it.{least}"
+    )
