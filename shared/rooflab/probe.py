@@ -10,6 +10,7 @@ be anywhere:
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import subprocess
@@ -55,12 +56,15 @@ def look(*, accelerators: bool = True) -> Facts:
     Args:
         accelerators: whether to look beyond the CPU; false under ``ROOFLAB_DEVICE=cpu``.
     """
+    memory, cache = main_memory_bytes(), _last_cache_bytes()
     facts = Facts(
         cpu_name=_cpu_name(),
         cpu_cores=own_cores(),
         cpu_flags=_cpu_flags(),
-        memory_bytes=main_memory_bytes(),
-        last_cache_bytes=_last_cache_bytes(),
+        memory_bytes=memory,
+        # A part of a machine may be told of a cache of hundreds of MiB, which is all of the machine's; and who goes
+        # beyond the cache, several times over, has to stay within the memory.
+        last_cache_bytes=min(cache, memory / 16) if memory else cache,
         versions=_versions(),
     )
     return _add_jax(_add_torch(facts, accelerators), accelerators)
@@ -184,7 +188,25 @@ def own_cores() -> int:
 
 
 def main_memory_bytes() -> float:
-    """The main memory that this process may use, in bytes; 0 where it cannot be known."""
+    """The main memory that this process may use, in bytes; 0 where it cannot be known.
+
+    ``ROOFLAB_MEMORY``, in bytes, asks for no more than that: to see what is done where there is less.
+
+    Raises:
+        ValueError: it is no number above zero.
+    """
+    asked = os.environ.get("ROOFLAB_MEMORY", "")
+    try:
+        most = float(asked or math.inf)
+    except ValueError:
+        most = 0.0
+    if not most > 0:
+        raise ValueError(f"ROOFLAB_MEMORY is {asked!r}; expected a number of bytes above zero, such as 2e9.")
+    found = _main_memory()
+    return min(found, most) if found else (0.0 if math.isinf(most) else most)
+
+
+def _main_memory() -> float:
     if sys.platform == "darwin":
         return float(_sysctl("hw.memsize") or 0)
     total = 0.0

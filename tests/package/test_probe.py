@@ -204,3 +204,25 @@ def test_macos(monkeypatch):
     assert probe._cpu_name() == "Apple M3 Max"
     assert probe.main_memory_bytes() == 2**36
     assert probe._last_cache_bytes() == 2**24
+
+
+def test_less_memory_can_be_asked_for_and_bounds_the_cache(monkeypatch):
+    monkeypatch.setattr(probe, "_main_memory", lambda: 64e9)
+    monkeypatch.setattr(probe, "_last_cache_bytes", lambda: 480 * 2.0**20)
+    assert probe.look(accelerators=False).last_cache_bytes == 480 * 2**20
+    monkeypatch.setenv("ROOFLAB_MEMORY", "2e9")
+    facts = probe.look(accelerators=False)
+    assert (facts.memory_bytes, facts.last_cache_bytes) == (2e9, 2e9 / 16)
+    monkeypatch.setenv("ROOFLAB_MEMORY", "1e12")
+    assert probe.main_memory_bytes() == 64e9, "no more than there is"
+    monkeypatch.setattr(probe, "_main_memory", lambda: 0.0)
+    assert probe.main_memory_bytes() == 1e12
+    monkeypatch.delenv("ROOFLAB_MEMORY")
+    assert probe.main_memory_bytes() == 0
+
+
+@pytest.mark.parametrize("value", ["2 GB", "0", "-1", "nan"])
+def test_a_memory_that_is_no_number_is_refused(value, monkeypatch):
+    monkeypatch.setenv("ROOFLAB_MEMORY", value)
+    with pytest.raises(ValueError, match=r"ROOFLAB_MEMORY is .*; expected a number of bytes above zero"):
+        probe.main_memory_bytes()

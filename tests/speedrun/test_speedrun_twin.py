@@ -169,7 +169,7 @@ def test_a_ladder_of_its_own(command):
 def test_torchs_ladder_has_a_line_for_it(command, monkeypatch):
     seen = []
 
-    def measured(config, place, framework):
+    def measured(config, place, framework, race):
         seen.append((framework, config))
         return {"skipped": "it is a test"}
 

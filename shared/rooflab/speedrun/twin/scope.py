@@ -1,7 +1,7 @@
 """Which rungs has the twin in JAX? The plain transformer in every precision but fp8, one compiler, and Muon.
 
->>> RUNGS_OF_TWIN
-('tf32', 'bf16', 'padded-vocabulary', 'fused-attention', 'compile', 'loader', 'batch', 'muon', 'schedule')
+>>> ", ".join(RUNGS_OF_TWIN)
+'tf32, bf16, padded-vocabulary, fused-attention, compile, loader, batch, muon, schedule, small-model'
 """
 
 from __future__ import annotations
