@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from .blocks import chained
@@ -75,6 +76,7 @@ def whole_lines(*rows: torch.Tensor) -> bool:
     )  # fmt: skip
 
 
+@functools.cache
 def ring_blocks(kind: str, cols: int) -> list[dict[str, Any]]:
     """Return what the kernel can be launched with, the most likely choice first; nothing for rows too short or long.
 

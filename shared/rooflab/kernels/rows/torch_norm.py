@@ -115,7 +115,8 @@ def norm(
             launch(norm_kernel, (-(-rows // choice["ROWS"]),), *tensors, rows, *numbers, **modes, **sizes)
 
     if given.numel():
-        choices = forward_blocks(width, 32, fetches=chained(x.device), twice=half or not centred)
+        fetches = width >= LONG and chained(x.device)
+        choices = forward_blocks(width, 32, fetches=fetches, twice=half or not centred)
         run(choose(name, (width,), choices, run, x.device))
     return y, h, mean, rstd
 
@@ -182,7 +183,8 @@ def _backward_blocks(
     width: int, loads: tuple[Tensor, ...], weight: Tensor, *, centred: bool, biased: bool
 ) -> list[dict[str, Any]]:
     """What the gradient of rows so wide can be launched with: rings for Hopper first, if rows are long."""
-    rings = ring_blocks("layer_norm" if centred else "rms_norm", width) if on_hopper(*loads, weight) else []
+    rings = ring_blocks("layer_norm" if centred else "rms_norm", width)
+    rings = rings if rings and on_hopper(*loads, weight) else []
     if width <= LONG:
         return loop_blocks(width, width * sum(each.itemsize for each in loads)) + rings
     return rings + long_blocks(width, biased + len(loads) - 1)[: _MOST - len(rings)]

@@ -17,7 +17,7 @@ from ..demands import as_rows, floats, once, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_softmax
-from .blocks import LONGEST, chained, evenly, forward_blocks, next_power_of_2, processors, row_blocks
+from .blocks import LONG, LONGEST, chained, evenly, forward_blocks, next_power_of_2, processors, row_blocks
 from .metal_source import on_apple
 from .rings import on_hopper, ring_blocks
 
@@ -65,21 +65,25 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
     forward = name == "softmax"
 
     def run(choice: Any) -> None:
+        if "SLOTS" in choice:
+            _with_ring(tensors, rows, cols, choice)
+            return
         sizes = {**choice, "COLS": width}
         if forward:
             sizes["AHEAD"] = choice.get("AHEAD", 0) * processors(given.device)
-        if "SLOTS" in choice:
-            _with_ring(tensors, rows, cols, choice)
-        elif "BLOCK" in choice:
+        if "BLOCK" in choice:
             launch(softmax_twice_kernel, (rows,), *tensors, cols, given.stride(0), **sizes)
         else:
             kernel = softmax_kernel if forward else softmax_backward_kernel
             launch(kernel, (-(-rows // choice["ROWS"]),), *tensors, rows, cols, given.stride(0), **sizes)
 
-    # Backward a thread holds two numbers for each element.
-    choices = forward_blocks(width, 64, fetches=chained(given.device)) if forward else row_blocks(width, 32)
-    if not forward and on_hopper(*tensors[1:]):
-        choices = ring_blocks("softmax", width) + choices
+    if forward:
+        choices = forward_blocks(width, 64, fetches=width >= LONG and chained(given.device))
+    else:
+        choices = row_blocks(width, 32)  # a thread holds two numbers for each element
+        rings = ring_blocks("softmax", width)
+        if rings and on_hopper(*tensors[1:]):
+            choices = rings + choices
     run(choose(name, (width,), choices, run, given.device))
 
 
