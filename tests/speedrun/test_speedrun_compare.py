@@ -1,5 +1,6 @@
 """Runs that have ended: compared with each other, ranked on a page, and watched while they go on."""
 
+import itertools
 import json
 import math
 import re
@@ -445,6 +446,14 @@ class TestCurves:
         assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)
         assert ">10 s<" in svg
         assert ">50 s<" in svg
+
+    def test_numbers_below_a_narrow_axis_have_room(self):
+        lines = [curvesvg.Line("a", (0.04, 25.0), (2.0, 1.0))]
+        for size, fewest in (((400, 300), 4), ((1000, 300), 8)):
+            svg = curvesvg.curves_svg(lines, x="time", unit="s", y="loss", log=True, size=size)
+            places = [float(at) for at in re.findall(r'<text x="([\d.]+)"[^>]*>[\d.]+ m?s<', svg)]
+            assert len(places) >= fewest
+            assert min(b - a for a, b in itertools.pairwise(places)) >= 50
 
     def test_less_than_a_decade_has_ticks_in_even_steps(self):
         lines = [curvesvg.Line("a", (22.0, 30.0, 38.0), (4.0, 3.0, 2.0))]

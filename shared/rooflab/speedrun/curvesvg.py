@@ -23,6 +23,7 @@ __all__ = ["LOOKS", "Line", "curves_svg", "small_svg", "ticks"]
 _COLOURS = ("#2f86c9", "#d9640a", "#149b74", "#b8659a", "#a87d00", "#7f7f7f")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2")
 LOOKS = len(_COLOURS)  # lines that can be told apart
+_APART = 56  # pixels between two numbers below an axis, as wide as "500 ms"
 _MOST_POINTS = 400
 _LEFT, _SIGN, _LETTER = 56.0, 46, 6.9  # where a row of the legend begins; what sign and gaps, and what a letter takes
 
@@ -72,7 +73,13 @@ class _Frame:
         found = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
         inside = [value for value in found if self.x0 <= value <= self.x1]
         # Within a decade there may be one of these, or none: numbers in even steps say more.
-        return inside if len(inside) >= 3 else ticks(self.x0, self.x1, 6)
+        if len(inside) < 3:
+            return ticks(self.x0, self.x1, 6)
+        kept: list[float] = []
+        for value in inside:  # in a narrow picture not all of them have room
+            if not kept or self.x(value) - self.x(kept[-1]) >= _APART:
+                kept.append(value)
+        return kept
 
     def y(self, value: float) -> float:
         return self.bottom - (value - self.y0) / (self.y1 - self.y0) * (self.bottom - self.top)
