@@ -90,8 +90,10 @@ def test_tables_have_a_rate_of_their_own(optimizer):
     buffers.grads.fill_(1.0)
     updates.set(1.0)
     updates.step()
+    # The difference of two parameters is as far off as each is rounded, so that no two need be the same.
     moved = {name: float((before[name] - param.detach()).max()) for name, param in gpt.named_parameters()}
-    assert moved["table"] == moved["untied"] == pytest.approx(5e-3, rel=1e-3)
+    assert moved["table"] == pytest.approx(5e-3, rel=1e-3)
+    assert moved["untied"] == pytest.approx(5e-3, rel=1e-3)
     assert moved["norm.gain"] == pytest.approx(1e-3, rel=1e-3)
     if optimizer == "adamw":
         assert moved["blocks.0.up.weight"] == pytest.approx(1e-3, rel=1e-3)
