@@ -93,7 +93,7 @@ PARTS = (
     Part("nanogpt-pass", "target", ("nanogpt", "{nanogpt}", "--evaluate-every", "350"), 420),
     Part("record", "target", (*_SPEEDRUN, "--without", "window", "--target", "{target}", "--steps", "600", "--seeds",
                               "5", "--set", "eval_every=20", "--out", "{out}/record"), 300),
-    Part("race", "race", (*_SPEEDRUN, "ladder", "--target", "2.3", "--tokens", "4000000", "--seeds", "5", "--record",
+    Part("race", "race", (*_SPEEDRUN, "ladder", "--seeds", "5", "--record",
                           "--out", "{out}/race"), 1200),
 )  # fmt: skip
 

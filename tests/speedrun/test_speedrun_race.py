@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 
@@ -35,8 +36,11 @@ def test_another_seed_is_as_a_run_of_its_own(optimizer):
 def test_other_seeds_stop_at_the_target_and_say_when():
     trainer = Trainer(CONFIG, toys.corpus())
     trainer.run()
-    assert [one.step for one in other_seeds(trainer, [1, 2], target=100.0)] == [2, 2], "the first evaluation"
-    assert other_seeds(trainer, [1], target=1e-6) == [Arrival(0, math.inf)]
+    found = other_seeds(trainer, [1, 2], target=100.0)
+    assert [[line["step"] for line in lines] for lines in found] == [[2], [2]], "the first evaluation"
+    (lines,) = other_seeds(trainer, [1], target=0.0)
+    assert [line["step"] for line in lines] == [2, 4, 6]
+    assert arrival(lines, 1e-6) == Arrival(0, math.inf)
 
 
 def test_a_run_that_never_came_to_the_target_has_no_time():
@@ -68,6 +72,23 @@ def test_a_race_is_judged_often_unless_somebody_says_how_often():
     assert race.judged_often(config.change(eval_every=7)).eval_every == 7
 
 
+def test_the_target_of_all_is_what_the_worst_seed_of_the_worst_rung_came_to():
+    found = {
+        "loader": {"step_s": 0.5, "evaluations": [[[2, 1.0, 5.0], [4, 2.0, 3.0]], [[2, 1.0, 4.0], [4, 2.0, 3.5]]]},
+        "muon": {"step_s": 0.25, "evaluations": [[[2, 0.5, 3.4], [4, 1.0, 2.0]], [[2, 0.5, 3.9], [4, 1.0, 4.5]]]},
+        "bf16": {"step_s": 2.0},
+        "window": {"skipped": "so"},
+    }
+    assert race.common_target(found) == 3.9, "the lowest of a run is what it came to, not its last"
+    told = race.judge(found, {"loader": ["bf16"], "muon": [], "window": []}, 3.9)
+    assert told["loader"]["arrivals"] == [[4, 2.0], [4, 2.0]]
+    assert told["muon"]["arrivals"] == [[2, 0.5], [2, 0.5]]
+    assert told["bf16"] == {"step_s": 2.0, "arrivals": [[4, 8.0], [4, 8.0]], "missed": 0, "steps_of": "loader"}
+    assert told["window"] == {"skipped": "so"}
+    assert race.judge(found, {"muon": []}, 3.0)["muon"]["missed"] == 1
+    assert race.common_target({"bf16": {"step_s": 2.0}}) == 0.0
+
+
 FAST = {"arrivals": [[4, 1.0], [4, 1.1], [5, 1.2], [4, 1.05], [5, 1.15]], "missed": 0}
 SLOW = [2.0, 2.1, 2.2, 2.05, 2.15]
 
@@ -89,8 +110,8 @@ def test_times_of_the_same_runs_are_no_two_groups():
 
 
 def test_the_legend_says_how_small_p_can_be():
-    assert "With 5 seeds it is 0.008 or more." in race.raced_legend({"muon": FAST, "bf16": {"skipped": "so"}})
-    assert "seeds it is" not in race.raced_legend({"muon": {"arrivals": [[1, 1.0]], "missed": 0}})
+    assert "With 5 seeds it is 0.008 or more." in race.raced_legend({"muon": FAST, "bf16": {"skipped": "so"}}, 2.0)
+    assert "seeds it is" not in race.raced_legend({"muon": {"arrivals": [[1, 1.0]], "missed": 0}}, 2.0)
 
 
 def test_the_ladder_tells_the_time_to_a_target(capsys, tmp_path, monkeypatch):
@@ -101,7 +122,7 @@ def test_the_ladder_tells_the_time_to_a_target(capsys, tmp_path, monkeypatch):
     code = main([*asked, *options, "--tokens", "256", "--target", "100", "--seeds", "2", "--out", "here"])
     out = capsys.readouterr().out
     assert code == 0
-    assert "to the target" in out
+    assert re.search(r"\bto 100 +\| +p\b", out)
     (record,) = tmp_path.glob("here/*/speedrun_ladder.json")
     values = json.loads(record.read_text())["values"]
     assert (values["target"], values["seeds"]) == (100.0, 2)
@@ -115,11 +136,28 @@ def test_the_ladder_tells_the_time_to_a_target(capsys, tmp_path, monkeypatch):
     assert "steps_of" not in rungs["rotary"]
 
 
+def test_without_a_target_all_rungs_are_timed_to_what_all_came_to(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = [f"--set={name}={value}" for name, value in
+               {"layers": 1, "width": 16, "heads": 2, "length": 16, "batch": 2, "eval_tokens": 64}.items()]  # fmt: skip
+    asked = ["speedrun", "ladder", "--only", "baseline,rotary", "--data", "stdlib", "--device", "cpu", "--json"]
+    assert main([*asked, *options, "--tokens", "256", "--seeds", "2", "--out", "here"]) == 0
+    *_, last = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    (record,) = tmp_path.glob("here/*/speedrun_ladder.json")
+    values = json.loads(record.read_text())["values"]
+    assert last["target"] == values["target"] == race.common_target(values["rungs"]) > 0
+    assert set(last["rungs"]) == {"baseline", "rotary"}
+    for name, one in last["rungs"].items():
+        assert (len(one["arrivals"]), one["missed"]) == (2, 0)
+        assert one["arrivals"] == values["rungs"][name]["arrivals"]
+        assert len(values["rungs"][name]["evaluations"]) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--seeds", "3"], "expected --target with --seeds"),
-        (["--target", "4", "--framework", "jax"], "expected --target without --framework jax"),
+        (["--seeds", "3", "--framework", "jax"], "expected --target and --seeds without --framework jax"),
+        (["--target", "4", "--framework", "jax"], "expected --target and --seeds without --framework jax"),
         (["--set", "target=3"], "expected --target in place of --set target"),
         (["--only", "muon", "--without", "muon"], "expected a rung to be left"),
     ],

@@ -1,9 +1,9 @@
 """The tool that measures everything on a GPU: which parts, what becomes of one that fails, and are its words known?"""
 
 import pytest
+
 import records
 from records import PARTS, Part, chosen, measure
-
 from rooflab.cli import parse
 from rooflab.kernels.catalogue import every_case
 

@@ -23,7 +23,7 @@ from ..tables import render_text
 from ..units import format_si
 from .asked import check_text, names, positive, switches
 from .config import Config, ConfigError
-from .race import Race, families, inferred, judged_often, raced_cells, raced_legend
+from .race import Race, common_target, families, judge, judged_often, raced_cells, raced_legend
 
 if TYPE_CHECKING:
     from .commands import Here
@@ -45,7 +45,8 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without", type=names, default=[], metavar="A,B", help="leave these out of every run")
     parser.add_argument("--tokens", type=positive(int), metavar="N", help="that each rung trains on")
     parser.add_argument("--target", type=positive(float), metavar="BPB", help="tell the time to these bits per byte")
-    parser.add_argument("--seeds", type=positive(int), default=1, metavar="N", help="that train to the target")
+    parser.add_argument("--seeds", type=positive(int), default=1, metavar="N",
+                        help="that train to the target (default: to what all rungs reach)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print each rung as JSON, and nothing else")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
 
@@ -86,11 +87,11 @@ def run_ladder(options: argparse.Namespace) -> int:
         raise ConfigError("expected a rung to be left: --only and --without leave none")
     place.measure(quiet=options.json)
     _compile(plans, options, place)
-    values = {"preset": base.preset, "tokens": base.tokens, "data": place.data.name, "digest": place.data.digest}
-    values |= {"target": options.target, "seeds": options.seeds} if options.target else {}
+    values: dict[str, Any] = {"preset": base.preset, "tokens": base.tokens, "data": place.data.name}
+    values |= {"digest": place.data.digest}
     found, kept = _climb(plans, place, options, values)
     if not options.json:
-        print(table(found, counted=not place.device.is_accelerator))
+        print(table(found, counted=not place.device.is_accelerator, target=values.get("target", 0.0)))
     if found:
         print(f"Kept in {kept}.", file=sys.stderr)
     if options.record:
@@ -100,23 +101,26 @@ def run_ladder(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what a ladder would have to ignore."""
-    if options.seeds > 1 and not options.target:
-        raise ConfigError("expected --target with --seeds: what is compared between seeds is the time to it")
-    if options.target and options.framework == "jax":
-        raise ConfigError("expected --target without --framework jax: the twin's ladder trains no seeds to a loss")
+    if (options.target or options.seeds > 1) and options.framework == "jax":
+        raise ConfigError(
+            "expected --target and --seeds without --framework jax: the twin's ladder trains no seeds to a loss"
+        )
     if "target" in switches(options.set):
         raise ConfigError("expected --target in place of --set target: a ladder's runs do not stop there")
 
 
 def _climb(
-    plans: Sequence[tuple[str, str, Selection]], place: Here, options: argparse.Namespace, values: Mapping[str, Any]
+    plans: Sequence[tuple[str, str, Selection]], place: Here, options: argparse.Namespace, values: dict[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], Path | None]:
-    """Train what is planned, one rung after the other; returns the outcomes and the file that keeps them."""
+    """Train what is planned, one rung after the other; returns the outcomes and the file that keeps them.
+
+    Where a target or seeds are asked for, both come to `values`: the target of all is known when all have ended.
+    """
     from ..records import save_record
 
     folder, kept = output_folder(options.out or Path(".rooflab/speedrun")), None
     climbed = [rung for rung, framework, plan in plans if framework == "torch" and rung not in plan.skipped]
-    racers = families(climbed) if options.target else {}
+    racers = families(climbed) if options.target or options.seeds > 1 else {}
     bar = Progress("ladder", len(plans), unit="rung")
     found: dict[str, dict[str, Any]] = {}
     for number, (rung, framework, plan) in enumerate(plans, 1):
@@ -125,14 +129,19 @@ def _climb(
         bar.step(number)
         reason, config, race = plan.skipped.get(rung), plan.config, None
         if framework == "torch" and rung in racers:
-            config, race = judged_often(config), Race(options.target, config.seed, options.seeds)
+            config, race = judged_often(config), Race(options.target or 0.0, config.seed, options.seeds)
         found[name] = {"skipped": reason} if reason else measured_rung(config, place, framework, race)
         if options.json:
             print(json.dumps({"rung": name, **found[name]}), flush=True)
-        for other in racers[rung] if race else ():
-            found[other] |= inferred(found[other], found[rung], rung)
+        if racers:
+            values |= {"target": options.target or common_target(found), "seeds": options.seeds}
+            found = judge(found, racers, values["target"])
         kept = save_record("speedrun_ladder", {**values, "rungs": found}, folder=folder)  # as it is: a ladder is long
     bar.close("measured")
+    if racers and options.json:
+        judged = {name: {key: one[key] for key in ("arrivals", "missed", "steps_of") if key in one}
+                  for name, one in found.items() if "arrivals" in one}  # fmt: skip
+        print(json.dumps({"target": values["target"], "rungs": judged}), flush=True)
     return found, kept
 
 
@@ -230,14 +239,20 @@ def counted_program(config: Config, place: Here) -> dict[str, Any]:
     return {"flops": one.flops, "bytes": one.bytes, "launches": one.launches}
 
 
-def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
-    """The rungs side by side; those that were left out below, with their reasons."""
+def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool, target: float = 0.0) -> str:
+    """The rungs side by side; those that were left out below, with their reasons.
+
+    Args:
+        found: outcomes by rung.
+        counted: whether FLOPs, bytes and operations were.
+        target: bits per byte, to which they were timed; 0: to none.
+    """
     from .session import beyond
 
     head = ["rung", "predicted", "step", "tokens/s", "MFU", "bits/byte", "memory"]
     head += ["FLOP", "bytes", "operations"] if counted else ["peak", "HFU"]
     raced, before = any("arrivals" in one for one in found.values()), (list[float](), "")
-    head += ["to the target", "p"] if raced else []
+    head += [f"to {target:.4g}", "p"] if raced else []
     rows: list[Sequence[str]] = []
     for name, one in found.items():
         if "step_s" not in one:
@@ -256,7 +271,7 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool) -> str:
     lines += [f"{name}: {one['error']}" for name, one in found.items() if "error" in one]
     seconds = math.fsum(one.get("train_s", 0) + one.get("start_s", 0) for one in found.values())
     legend = "predicted, memory: by the cost model. MFU: of the measured ceiling of the products' format."
-    legend += raced_legend(found) if raced else ""
+    legend += raced_legend(found, target) if raced else ""
     legend += " FLOP, bytes, operations: counted, of an eager step; in JAX of a compiled one." if counted else ""
     lines.append(f"{legend} {seconds:.0f} s of training and compiling in all.")
     if told := beyond(max((max(one["mfu"], one["hfu"]) for one in found.values() if "step_s" in one), default=0)):

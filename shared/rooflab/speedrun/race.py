@@ -8,6 +8,8 @@ seeds. Of the others the time is an estimate: as many steps, each of its own len
 ('baseline', 'batch', 'rms-norm')
 >>> inferred({"step_s": 2.0}, {"arrivals": [[10, 5.0], [12, 6.0]], "missed": 0}, "loader")["arrivals"]
 [[10, 20.0], [12, 24.0]]
+>>> common_target({"muon": {"evaluations": [[[4, 0.1, 2.5], [8, 0.2, 2.0]], [[4, 0.1, 2.2]]]}})
+2.2
 """
 
 from __future__ import annotations
@@ -17,15 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 from .config import Config, preset
 from .rungs import RUNGS, Rung
-from .seeds import Arrival, arrival, other_seeds
+from .seeds import arrival, other_seeds
 from .significance import compared, least_p
 
 if TYPE_CHECKING:
     from .train import Trainer
 
-__all__ = ["Race", "families", "family", "inferred", "judged_often", "raced_cells", "raced_legend", "same_losses"]
+__all__ = [
+    "Race", "common_target", "families", "family", "inferred", "judge", "judged_often", "raced_cells", "raced_legend",
+    "same_losses",
+]  # fmt: skip
 
-_TOKENS, _EVALUATIONS = 131_072, 50  # of each evaluation, and how many a run has: how fine the time is
+_TOKENS, _EVALUATIONS = 65_536, 50  # of each evaluation, and how many a run has: how fine the time is
 # What these switches change is how a step is computed.
 _EXECUTION = {
     "precision", "padded_vocabulary", "attention", "compile", "loss", "fused_optimizer", "loader", "graph", "rotation",
@@ -69,32 +74,61 @@ def judged_often(config: Config) -> Config:
 
 
 class Race:
-    """A target, and the seeds that train to it behind a run's own.
+    """Runs of one rung with several seeds, the first of which is the rung's own.
 
     Args:
-        target: bits per byte.
+        target: bits per byte, where the other seeds stop; 0: none does.
         seed: the run's own; the others are the next ones.
         count: of all of them.
     """
 
     def __init__(self, target: float, seed: int, count: int) -> None:
         self.target, self.seeds = target, range(seed + 1, seed + count)
-        self._lines: list[Mapping[str, Any]] = []
-        self._arrivals: list[Arrival] = []
+        self._lines: list[list[Mapping[str, Any]]] = [[]]
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Take a line of the run's log."""
-        self._lines.append(line)
+        if "bits_per_byte" in line:
+            self._lines[0].append(line)
 
     def others(self, trainer: Trainer) -> None:
         """Train with the other seeds, when the run has ended."""
-        self._arrivals = other_seeds(trainer, self.seeds, self.target)
+        self._lines += other_seeds(trainer, self.seeds, self.target)
 
     def found(self) -> dict[str, Any]:
-        """Steps and seconds to the target of those that came to it, and how many did not."""
-        every = [arrival(self._lines, self.target), *self._arrivals]
+        """Step, seconds of training and bits per byte of each evaluation, seed by seed."""
+        names = ("step", "time_s", "bits_per_byte")
+        return {"evaluations": [[[line[name] for name in names] for line in lines] for lines in self._lines]}
+
+
+def common_target(found: Mapping[str, Mapping[str, Any]]) -> float:
+    """Return the lowest bits per byte to which every seed of every rung came; 0 where none was evaluated."""
+    runs = [run for one in found.values() for run in one.get("evaluations", ())]
+    return max((min(bits for _, _, bits in run) for run in runs if run), default=0.0)
+
+
+def judge(
+    found: Mapping[str, Mapping[str, Any]], racers: Mapping[str, Sequence[str]], target: float
+) -> dict[str, dict[str, Any]]:
+    """Return the outcomes with the time that each rung took to a target.
+
+    Args:
+        found: outcomes by rung.
+        racers: of each rung that trained, those whose losses are the same.
+        target: bits per byte.
+    """
+    told = {name: dict(one) for name, one in found.items()}
+    for rung, others in racers.items():
+        if "evaluations" not in told.get(rung, ()):
+            continue
+        runs = [[{"step": step, "time_s": time_s, "bits_per_byte": bits} for step, time_s, bits in run]
+                for run in told[rung]["evaluations"]]  # fmt: skip
+        every = [arrival(run, target) for run in runs]
         came = [[one.step, one.time_s] for one in every if one.step]
-        return {"arrivals": came, "missed": len(every) - len(came)}
+        told[rung] |= {"arrivals": came, "missed": len(every) - len(came)}
+        for other in others:
+            told[other] |= inferred(told[other], told[rung], rung)
+    return told
 
 
 def inferred(one: Mapping[str, Any], trained: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -127,12 +161,12 @@ def raced_cells(
     return [told, "–" if verdict is None else f"{verdict.p:.3f}"], (times, source)
 
 
-def raced_legend(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what the two cells say, and how small p can be with so many seeds."""
+def raced_legend(found: Mapping[str, Mapping[str, Any]], target: float) -> str:
+    """Return what the two cells say, to which bits per byte, and how small p can be with so many seeds."""
     seeds = max((len(one["arrivals"]) for one in found.values() if "arrivals" in one), default=0)
     least = f" With {seeds} seeds it is {least_p(seeds, seeds):.3f} or more." if seeds > 1 else ""
     return (
-        " to the target: mean and standard deviation over seeds; ~ is an estimate, of as many steps as another rung "
-        "takes, whose losses differ by rounding. p: of the difference to the rung before, by a permutation test, where "
-        f"other runs stand behind it.{least}"
+        f" to {target:.4g}: time to so many bits per byte, mean and standard deviation over seeds; ~ is an estimate, "
+        "of as many steps as another rung takes, whose losses differ by rounding. p: of the difference to the rung "
+        f"before, by a permutation test, where other runs stand behind it.{least}"
     )

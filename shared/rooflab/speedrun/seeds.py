@@ -4,7 +4,7 @@
 >>> from rooflab.speedrun.data import corpus
 >>> from rooflab.speedrun.train import Trainer
 >>> trainer = Trainer(preset("tiny").change(steps=4, eval_every=2, target=7.5), corpus("stdlib"))
->>> trainer.run().reached, [one.step for one in other_seeds(trainer, [1, 2])]
+>>> trainer.run().reached, [arrival(lines, 7.5).step for lines in other_seeds(trainer, [1, 2], 7.5)]
 (True, [2, 2])
 """
 
@@ -50,13 +50,13 @@ def arrival(lines: Iterable[Mapping[str, Any]], target: float) -> Arrival:
     return Arrival(0, math.inf)
 
 
-def other_seeds(trainer: Trainer, seeds: Sequence[int], target: float = 0.0) -> list[Arrival]:
-    """Train with other seeds, and return when each came to the target.
+def other_seeds(trainer: Trainer, seeds: Sequence[int], target: float) -> list[list[Mapping[str, Any]]]:
+    """Train with other seeds, and return each run's lines of evaluations.
 
     Args:
         trainer: of a run that has ended; what it compiled and captured is used again.
         seeds: of initial values and the order of the text.
-        target: bits per byte, where each run stops (default: the config's).
+        target: bits per byte, where each run stops; 0: none does.
 
     Raises:
         Stopped: a run that came to nothing; see `Trainer.run`.
@@ -64,10 +64,10 @@ def other_seeds(trainer: Trainer, seeds: Sequence[int], target: float = 0.0) -> 
     found = []
     for seed in seeds:
         lines: list[Mapping[str, Any]] = []
-        begin_again(trainer, seed, target or trainer.config.target)
+        begin_again(trainer, seed, target)
         trainer.say = lines.append
         trainer.run()
-        found.append(arrival(lines, trainer.config.target))
+        found.append([line for line in lines if "bits_per_byte" in line])
     return found
 
 
