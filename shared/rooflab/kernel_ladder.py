@@ -2,13 +2,14 @@
 
 >>> import argparse
 >>> parser = argparse.ArgumentParser(); add_ladder_options(parser)
->>> parser.parse_args(["softmax", "--diff", "2", "3"]).diff
-[2, 3]
+>>> parser.parse_args(["softmax", "--diff", "2", "online"]).diff
+['2', 'online']
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -37,19 +38,20 @@ _COUNTED = {"softmax": (64, 256), "matmul": (128, 128, 16), "attention": (1, 128
 
 
 _ALIKE = (
-    "Steps with the same prediction ask memory for the same bytes, since what they read again is in a cache; what else "
-    "they differ in is not predicted. On a GPU they are timed."
+    "Steps with the same prediction are held by the same thing; what else they differ in is not predicted. On a GPU "
+    "they are timed."
 )
+_PICTURES = (".png", ".svg")
 
 
 def add_ladder_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab ladder`."""
     parser.add_argument("kernel", help="softmax, matmul or attention")
     code = parser.add_mutually_exclusive_group()
-    code.add_argument("--step", type=int, metavar="STEP", help="show the code of one step")
-    code.add_argument("--diff", type=int, nargs=2, metavar="STEP", help="show what changes from one step to another")
+    code.add_argument("--step", metavar="STEP", help="show the code of one step, by its number or name")
+    code.add_argument("--diff", nargs=2, metavar="STEP", help="show what changes from one step to another")
     parser.add_argument("--record", action="store_true", help="on a GPU: keep the times among the records")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the steps under their roofs (png)")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the steps under their roofs (.png or .svg)")
 
 
 def show_ladder(options: argparse.Namespace) -> int:
@@ -62,11 +64,15 @@ def show_ladder(options: argparse.Namespace) -> int:
     import torch
 
     steps = find_ladder(options.kernel)
+    if (options.step is not None or options.diff) and (options.figure or options.record):
+        raise ValueError(
+            "Code is shown and nothing is measured: expected --figure and --record without --step, --diff."
+        )
     if options.step is not None:
-        print(code_of(_numbered(steps, options.step)))
+        print(code_of(_named(steps, options.step)))
         return 0
     if options.diff:
-        print(difference(*(_numbered(steps, number) for number in options.diff)) or "Nothing changes.")
+        print(difference(*(_named(steps, word) for word in options.diff)) or "Nothing changes.")
         return 0
     record = _recorded(options.kernel)
     then: Mapping[str, float] = {} if record is None else record["values"]["seconds"]
@@ -85,13 +91,14 @@ def show_ladder(options: argparse.Namespace) -> int:
         told = f"Counted at {told}. Reads: how often each input is read. Moved: bytes in whole sectors, per byte used."
     roofs = [predicted(step.ladder, step.name) for step in steps]
     table = [
-        [f"{step.number} {step.name}", *cell, format_si(best, "s"), *_beside(then.get(step.name), best), step.reason]
+        [f"{step.number} {step.name}", *cell, format_si(best, "s"),
+         *(_beside(then.get(step.name), best) if then else ()), step.reason]
         for step, cell, best in zip(steps, cells, roofs, strict=True)
-    ]
-    names = ["step", *head, "predicted", "recorded", "x roof", "what changes, and why"]
+    ]  # fmt: skip
+    names = ["step", *head, "predicted", *(["recorded", "x roof"] if then else ()), "what changes, and why"]
     print(render_text(names, table, width=terminal_width(), wrap=True))
     at = " x ".join(map(str, SIZES[options.kernel]))
-    roof = f"Predicted from counts, of an {PREDICTED} at {at}: by the highest of its roofs."
+    roof = f"Predicted from counts, of an {PREDICTED} at {at}, by what takes longest: {_limits(steps)}."
     lines = ["", told, roof, _told(options.kernel, record)]
     if not on_gpu and len({row[len(head) + 1] for row in table}) < len(table):
         lines.append(_ALIKE)
@@ -107,6 +114,8 @@ def _refuse(options: argparse.Namespace, measured: bool) -> None:
     if options.record and not measured:
         raise ValueError("There is no GPU here, so there are no times to record.")
     if options.figure:
+        if options.figure.suffix not in _PICTURES:
+            raise ValueError(f"expected a figure whose name ends in .png or .svg; found {options.figure}")
         if not options.figure.resolve().parent.is_dir():
             raise ValueError(f"There is no folder {options.figure.parent} for the figure.")
         if options.figure.is_dir():
@@ -119,7 +128,7 @@ def _keep(options: argparse.Namespace, seconds: Mapping[str, float], device: str
     if options.record:
         print(f"Recorded in {save_record(f'{_UNIT}{options.kernel}', {'seconds': dict(seconds)})}.")
     if options.figure:
-        options.figure.write_bytes(draw_ladder(options.kernel, seconds, device))
+        options.figure.write_bytes(draw_ladder(options.kernel, seconds, device, options.figure.suffix[1:]))
         print(f"The figure is {options.figure}.")
         if seconds and not find_chip(device):
             print(filled(f"There are no roofs in it: no data sheet of {device} is known (rooflab.specs)."))
@@ -137,6 +146,19 @@ def _recorded(ladder: str) -> Mapping[str, Any] | None:
     return None
 
 
+def _limits(steps: Sequence[Step]) -> str:
+    """What decides the time of each step, with the numbers of those that follow one another together."""
+    from .kernels.ladder.predictions import limit_of
+
+    words = {"cache": "the cache", "in turn": "instructions and products, in turn"}
+    told = []
+    for limit, group in itertools.groupby(steps, lambda step: limit_of(step.ladder, step.name)):
+        numbers = [step.number for step in group]
+        between = " and " if len(numbers) == 2 else " to "
+        told.append(f"{between.join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))} {words.get(limit, limit)}")
+    return "; ".join(told)
+
+
 def _beside(taken: float | None, roof: float) -> list[str]:
     """What was recorded of a step, and how many times what its roof allows."""
     return ["–", "–"] if taken is None else [format_si(taken, "s"), f"{taken / roof:.1f}"]
@@ -150,10 +172,13 @@ def _told(ladder: str, record: Mapping[str, Any] | None) -> str:
     return f"Recorded on an {short_name(record)} on {day}. x roof: as many times the prediction."
 
 
-def _numbered(steps: Sequence[Step], number: int) -> Step:
-    if not 1 <= number <= len(steps):
-        raise ValueError(f"There is no step {number}; expected one of 1 to {len(steps)}.")
-    return steps[number - 1]
+def _named(steps: Sequence[Step], word: str) -> Step:
+    """The step of this number or name."""
+    found = [step for step in steps if word in (str(step.number), step.name)]
+    if not found:
+        names = ", ".join(step.name for step in steps)
+        raise ValueError(f"There is no step {word}; expected one of 1 to {len(steps)}, or of {names}.")
+    return found[0]
 
 
 def _counts(steps: Sequence[Step], size: tuple[int, ...]) -> list[list[str]]:

@@ -23,20 +23,21 @@ CEILINGS = {
 }
 
 
-def draw_ladder(ladder: str, seconds: Mapping[str, float], device: str = "") -> bytes:
-    """Return a picture (PNG): each step at the FLOPs for a byte that its threads ask for, and the rate it reached.
+def draw_ladder(ladder: str, seconds: Mapping[str, float], device: str = "", kind: str = "png") -> bytes:
+    """Return a picture: each step at the FLOPs for a byte that its threads ask for, and the rate it reached.
 
     Args:
         ladder: such as "matmul".
         seconds: of each step, and of the "ceiling"; without any, the predictions are drawn.
         device: on which they were measured (default: an H200). Its roofs are drawn, if its data sheet is known.
+        kind: "png" or "svg".
     """
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, predicted, units
-    from .plots.style import house_style, png, series_style, set_axis
+    from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, limit_of, predicted, units
+    from .plots.style import house_style, png, series_style, set_axis, svg
 
     flops, many = flops_of(ladder), units(ladder, SIZES[ladder])
     at = {name: flops / (many * one.asked) for name, one in COUNTS[ladder].items()}
@@ -60,10 +61,12 @@ def draw_ladder(ladder: str, seconds: Mapping[str, float], device: str = "") -> 
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
         _draw_numbers(ax, at, rates)
         fig.legend(loc="outside lower center", ncols=2)
-        names = [Line2D([], [], linestyle="none", label=f"{number} {name}") for number, name in enumerate(at, 1)]
-        fig.legend(handles=names, loc="outside right center", handlelength=0, handletextpad=0)
+        told = [f"{number} {name}\n    {limit_of(ladder, name)}" for number, name in enumerate(at, 1)]
+        names = [Line2D([], [], linestyle="none", label=each) for each in told]
+        fig.legend(handles=names, loc="outside right center", handlelength=0, handletextpad=0,
+                   alignment="left", title="step, and what\nshould take its time")  # fmt: skip
         fig.suptitle(title, x=0.01, ha="left")
-        return png(fig)
+        return svg(fig) if kind == "svg" else png(fig)
 
 
 def _draw_roofs(ax: Any, ladder: str, where: Chip, first: float, last: float) -> None:
@@ -106,10 +109,13 @@ def _draw_numbers(ax: Any, at: Mapping[str, float], rates: Mapping[str, float]) 
             groups.append([name])
     numbers = {name: str(number) for number, name in enumerate(at, 1)}
     for group in groups:
-        x = at[group[-1]]
-        right = not any(1.01 < at[name] / x < 1.6 for name in at)  # where the next point is not
+        x, y = at[group[-1]], rates[group[-1]]
+        level = [at[name] / x for name in at if 0.5 < rates[name] / y < 2]
+        # Where no other point is; below where there is one on both sides.
+        right, left = not any(1.01 < ratio < 1.6 for ratio in level), not any(0.6 < ratio < 0.99 for ratio in level)
+        side, shift = ("left", 5) if right else ("right", -5) if left else ("center", 0)
         ax.annotate(
             ", ".join(numbers[name] for name in group), (x, min(rates[name] for name in group)),
-            xytext=(5 if right else -5, -4), textcoords="offset points", fontsize=9, va="top",
-            ha="left" if right else "right", path_effects=[withStroke(linewidth=2.5, foreground="white")],
+            xytext=(shift, -4 - 3 * (shift == 0)), textcoords="offset points", fontsize=9, va="top", ha=side,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
         )  # fmt: skip

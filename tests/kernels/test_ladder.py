@@ -104,7 +104,9 @@ def test_the_command_shows_the_ladder(capsys):
     assert [line.split("|")[1].strip() for line in products[1:7]] == ["64.5", "64.5", "1", "1", "1", "1"]
     assert products[4].split("|")[3].strip() == "202 µs"
     assert lines[1].split("|")[2].strip() == "16", "of 32 bytes, 2 are used"
-    assert "Steps with the same prediction ask memory for the same bytes" in "\n".join(lines)
+    assert "Steps with the same prediction are held by the same thing" in "\n".join(lines)
+    told = " ".join(products)
+    assert "1 the cache; 2 instructions; 3 instructions and products, in turn; 4 to 6 products." in told
     assert main(["ladder", "softmax", "--diff", "5", "6"]) == 0
     assert "num_stages=STAGES" in capsys.readouterr().out
     assert main(["ladder", "softmax", "--diff", "1", "9"]) == 1
@@ -118,10 +120,22 @@ def test_the_code_of_a_step_is_shown(capsys):
     told = capsys.readouterr().out
     assert told.startswith("@triton.jit\ndef softmax_kernel(")
     assert "def softmax(" in told
+    assert main(["ladder", "softmax", "--step", "coalesced"]) == 0
+    assert capsys.readouterr().out == told
     assert main(["ladder", "softmax", "--step", "7"]) == 1
-    assert "There is no step 7; expected one of 1 to 6" in capsys.readouterr().err
+    assert "There is no step 7; expected one of 1 to 6, or of naive, coalesced" in capsys.readouterr().err
     assert main(["ladder", "softmax", "--diff", "2", "2"]) == 0
     assert capsys.readouterr().out == "Nothing changes.\n"
+
+
+def test_a_picture_is_drawn_as_its_name_says_and_not_of_code(capsys, monkeypatch, tmp_path):
+    from rooflab.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    kernel_ladder._keep(argparse.Namespace(kernel="softmax", record=False, figure=tmp_path / "a.svg"), {}, "H200")
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
+    assert main(["ladder", "softmax", "--step", "2", "--figure", "a.png"]) == 1
+    assert "expected --figure and --record without --step" in capsys.readouterr().err
 
 
 def test_without_times_there_is_nothing_to_record():
@@ -133,7 +147,8 @@ def test_without_times_there_is_nothing_to_record():
     ("figure", "sentence"),
     [
         ("nowhere/steps.png", "no folder nowhere for the figure"),
-        (".", ". is a folder: name a file in it"),
+        ("folder.png", "folder.png is a folder: name a file in it"),
+        ("steps.txt", "name ends in .png or .svg; found steps.txt"),
         ("full/steps.png", "Cannot write full"),
     ],
 )
@@ -145,6 +160,7 @@ def test_what_cannot_be_kept_is_told_before_anything_is_counted(figure, sentence
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "full").mkdir()
+    (tmp_path / "folder.png").mkdir()
     monkeypatch.setattr(kernel_ladder, "output_folder", refusing)
     assert main(["ladder", "softmax", "--figure", figure]) == 1
     told = capsys.readouterr()
@@ -335,9 +351,10 @@ def test_times_of_the_reference_device_stand_beside_the_counts(tmp_path, monkeyp
     assert ladder() == 0
     told = capsys.readouterr().out
     assert "67 µs" not in told
+    assert "x roof" not in told
     assert "Recorded: nothing yet; `rooflab ladder softmax --record` on an H200 keeps its times." in told
     (row,) = (line for line in told.splitlines() if line.startswith("1 naive"))
-    assert [cell.strip() for cell in row.split("|")][3:6] == ["257 µs", "–", "–"]
+    assert [cell.strip() for cell in row.split("|")][3:4] == ["257 µs"]
     save_record("ladder_softmax", {"seconds": SECONDS}, device=H200)
     assert ladder("--figure", str(tmp_path / "steps.png")) == 0
     told = capsys.readouterr().out
@@ -372,7 +389,7 @@ def test_a_step_that_is_not_in_the_record_has_a_dash_and_the_figure_its_predicti
     assert ladder("--figure", str(tmp_path / "steps.png")) == 0
     rows = [[cell.strip() for cell in line.split("|")] for line in capsys.readouterr().out.splitlines() if "|" in line]
     assert [row[4:6] for row in rows[1:3]] == [["1.7 ms", "6.6"], ["–", "–"]]
-    assert drawn == [("softmax", {}, "NVIDIA H200")]
+    assert drawn == [("softmax", {}, "NVIDIA H200", "png")]
 
 
 @pytest.mark.parametrize("name", LADDERS)
@@ -393,7 +410,7 @@ def test_a_ladder_has_a_figure_whose_names_are_apart_and_whose_points_are_under_
     numbers = sorted(number for each in ax.texts for number in each.get_text().split(", "))
     assert numbers == [str(step.number) for step in LADDERS[name]]
     named = [text.get_text() for legend in fig.legends for text in legend.get_texts()]
-    assert set(named) >= {f"{step.number} {step.name}" for step in LADDERS[name]}
+    assert {one.partition("\n")[0] for one in named} >= {f"{step.number} {step.name}" for step in LADDERS[name]}
     boxes = [each.get_window_extent() for each in ax.texts]
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     roofs = [line for line in ax.lines if line.get_linestyle() in ("--", ":")]

@@ -1,11 +1,13 @@
 """How long should each step take on an H200, by what is counted of it?
 
-Four roofs: the memory's bytes, the bytes that threads ask of the nearest cache in whole sectors, the instructions that
-they issue, and the products of the matrix units. The highest one decides where they work at the same time; else times
-are added. A step that waits for memory at each turn of its loop adds these turns.
+Four things take time: the memory's bytes, the bytes that threads ask of the nearest cache in whole sectors, the
+instructions that they issue, and the products of the matrix units. The slowest decides where they work at the same
+time; else times are added. A step that waits for memory at each turn of its loop adds these turns.
 
 >>> [round(predicted("matmul", name) * 1e3, 1) for name in ("naive", "coalesced", "tiled", "specialized")]
 [66.2, 22.2, 0.4, 0.2]
+>>> limit_of("matmul", "coalesced"), limit_of("attention", "tiled")
+('instructions', 'in turn')
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from rooflab import costs
 from rooflab.specs import Chip, chip
 
-__all__ = ["COUNTS", "SIZES", "Counts", "flops_of", "predicted", "roofs", "units"]
+__all__ = ["COUNTS", "SIZES", "Counts", "flops_of", "limit_of", "predicted", "roofs", "units"]
 
 # Where the steps are timed: rows and columns; M, N and K; heads, length and D. All in bf16.
 SIZES = {"softmax": (16384, 4096), "matmul": (4096, 4096, 4096), "attention": (16, 4096, 128)}
@@ -117,7 +119,28 @@ def roofs(of: Chip | None = None) -> dict[str, float]:
 
 def predicted(ladder: str, name: str) -> float:
     """Return the seconds that a step should take on an H200, at the size at which it is timed."""
-    one, many, h200 = COUNTS[ladder][name], units(ladder, SIZES[ladder]), chip("h200")
-    issue, matrix = one.instructions / _LANES_PER_S, one.flops / (_MATRIX_SHARE * h200.flops_per_s["bf16"])
-    roofs = [one.memory / (_MEMORY_SHARE * h200.bytes_per_s), one.asked / _CACHE_BYTES_PER_S, issue, matrix]
-    return many * max(*roofs, 0.0 if one.overlap else issue + matrix) + one.waits * _WAIT_S
+    one, taken = COUNTS[ladder][name], _seconds(ladder, name)
+    both = 0.0 if one.overlap else taken["instructions"] + taken["products"]
+    return max(*taken.values(), both) + one.waits * _WAIT_S
+
+
+def limit_of(ladder: str, name: str) -> str:
+    """Return what decides that time: "memory", "cache", "instructions" or "products"; or "in turn" where it is a sum.
+
+    Such a step computes while its products wait, and the other way round, and may wait for memory in between.
+    """
+    one, taken = COUNTS[ladder][name], _seconds(ladder, name)
+    slowest = max(taken, key=taken.__getitem__)
+    both = 0.0 if one.overlap else taken["instructions"] + taken["products"]
+    return "in turn" if both > taken[slowest] else slowest
+
+
+def _seconds(ladder: str, name: str) -> dict[str, float]:
+    """What each of the four takes alone."""
+    one, many = COUNTS[ladder][name], units(ladder, SIZES[ladder])
+    return {
+        "memory": many * one.memory / (_MEMORY_SHARE * chip("h200").bytes_per_s),
+        "cache": many * one.asked / _CACHE_BYTES_PER_S,
+        "instructions": many * one.instructions / _LANES_PER_S,
+        "products": many * one.flops / (_MATRIX_SHARE * chip("h200").flops_per_s["bf16"]),
+    }
