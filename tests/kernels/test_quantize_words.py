@@ -1,5 +1,7 @@
 """Codes of 4 bits made two numbers at a time: the text of the instructions is carried out, and they are counted."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from rooflab import kernels
@@ -12,7 +14,7 @@ from .compiling import told_elsewhere
 from .test_quantize import nearest_fp4
 
 EVERY = torch.arange(-(2**15), 2**15, dtype=torch.int16)
-UNITS = (1.0, 0.02, 3.0, 2.0**-40, 1.7e-30, 9.9e29, 1e-33, 1e35)
+UNITS = (1.0, 0.02, 3.0, 2.0**-40, 1.7e-28, 9.9e29, 1e-33, 1e35)
 SPREAD = [2.0**exponent for exponent in range(-20, 16)]
 
 
@@ -132,7 +134,7 @@ def test_ties_in_nvfp4_are_seen_through_the_rounding_of_the_scale(in_words):
         assert torch.equal(unpack_fp4(codes).cpu(), nearest_fp4(numbers).expand(8, -1))
 
 
-@pytest.mark.parametrize("unit", [0.0, -1.0, float("nan"), float("inf"), 1e-40, 1e-31, 1e31])
+@pytest.mark.parametrize("unit", [0.0, -1.0, float("nan"), float("inf"), 1e-40, 1e-29, 1e31])
 def test_units_beyond_the_usual_are_left_to_the_kernel_of_single_numbers(in_words, unit):
     x = (random(4, 64) * (abs(unit) if 0 < abs(unit) < 1e36 else 1.0)).bfloat16()
     x[0, 0] = float("inf")
@@ -165,14 +167,23 @@ def test_programs_end_where_the_blocks_end(in_words, blocks):
             same_bytes(one, other)
 
 
-def test_words_are_taken_where_they_can_be():
-    """Not of other formats, nor where a word would not begin at a multiple of four bytes, nor on a CPU."""
-    made = torch.zeros(65, dtype=torch.bfloat16, device=DEVICE)
-    there = DEVICE == "cuda" and not torch.version.hip and torch.cuda.get_device_capability() >= (8, 0)
-    assert torch_quantize._in_words(made[:64]) == there
-    assert not torch_quantize._in_words(made[1:])
-    assert not torch_quantize._in_words(made.half())
-    assert not torch_quantize._in_words(made.cpu())
+@pytest.mark.parametrize(
+    ("dtype", "device", "place", "capability", "there"),
+    [
+        (torch.bfloat16, "cuda", 64, (8, 0), True),
+        (torch.bfloat16, "cuda", 62, (9, 0), False),  # a word would not begin at a multiple of four bytes
+        (torch.bfloat16, "cuda", 64, (7, 5), False),
+        (torch.bfloat16, "cpu", 64, (9, 0), False),
+        (torch.float16, "cuda", 64, (9, 0), False),
+    ],
+)
+def test_words_are_taken_where_they_can_be(monkeypatch, dtype, device, place, capability, there):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda of: capability)
+    monkeypatch.setattr(torch.version, "hip", None)
+    x = SimpleNamespace(dtype=dtype, device=SimpleNamespace(type=device), data_ptr=lambda: place)
+    assert torch_quantize._in_words(x) == there
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    assert not torch_quantize._in_words(x)
 
 
 @counts
@@ -184,6 +195,7 @@ def test_instructions_are_carried_out_as_they_are_defined():
         return [hex(each) for each in ptx_words.run(asm, [words(value) for value in values])]
 
     assert of("prmt.b32 $0, $1, $2, 0xFBD9;", 0x80FF7F00, 0x017F8001) == ["0xffff00"]  # signs
+    assert of("prmt.b32 $0, $1, $2, 0x6240;", 0x04030201, 0x08070605) == ["0x7030501"]
     assert of("lop3.b32 $0, $1, $2, $3, 0xF8;", 0xF0, 0xCC, 0xAA) == ["0xf8"]
     assert of("cvt.rn.bf16x2.f32 $0, $1, $2;", 0x3F808000, 0x3F818000) == ["0x3f803f82"]  # ties to even
     assert of("max.NaN.bf16x2 $0, $1, $2;", 0x7FC03F80, 0x00004000) == ["0x7fff4000"]

@@ -91,14 +91,14 @@ EIGHT = tl.constexpr("""{
     prmt.b32 t, a, b, 0x7632;
     mad.lo.u32 $0, t, 16, s;
 }""")
+UPPER = tl.constexpr("prmt.b32 $0, $1, 0, 0x3232;")  # a number of fp32, cut off to bf16, twice
 INVERSE = tl.constexpr("rcp.approx.ftz.f32 $0, $1;")
 
 
 @triton.jit
-def in_fours(x, b, blocks, BLOCKS: tl.constexpr, N: tl.constexpr):
+def in_fours(x, b, inside, BLOCKS: tl.constexpr, N: tl.constexpr):
     """Words 0, 1, 2 and 3 of each four of the N words of a block: those that a thread loads in one go."""
-    at = x.to(tl.pointer_type(tl.int32), bitcast=True) + b * N + tl.arange(0, N)[None, :]
-    w = tl.load(at, mask=b < blocks, other=0)
+    w = tl.load(x.to(tl.pointer_type(tl.int32), bitcast=True) + b * N + tl.arange(0, N)[None, :], mask=inside)
     even, odd = tl.split(tl.reshape(w, [BLOCKS, N // 4, 2, 2]))
     w0, w2 = tl.split(even)
     w1, w3 = tl.split(odd)
@@ -134,40 +134,44 @@ def eight(c0, c1, c2, c3, w0, w1, w2, w3):
 @triton.jit
 def blocks_to_mxfp4_words_kernel(q, scale, x, blocks, BLOCKS: tl.constexpr):
     """What `blocks_to_mx_kernel` does with bf16; x begins at a multiple of 4 bytes."""
-    b = (tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)).to(tl.int64)[:, None]
-    w0, w1, w2, w3 = in_fours(x, b, blocks, BLOCKS, 16)
+    first = tl.program_id(0) * BLOCKS
+    b = tl.arange(0, BLOCKS)[:, None]
+    inside = b < blocks - first
+    w0, w1, w2, w3 = in_fours(x + first.to(tl.int64) * 32, b, inside, BLOCKS, 16)
     # Exponents stay where they are in bf16, from bit 7 on.
     exponent = tl.max(largest_of(w0, w1, w2, w3, LARGEST_KEEPS_NAN) & 0x7F80, 1, keep_dims=True)
     unknown = exponent == 0x7F80  # with NaN or an infinity in it
     e = tl.maximum(exponent - 0x100, 0)
-    tl.store(scale + b, tl.where(unknown, 255, e >> 7).to(tl.uint8), mask=b < blocks)
+    tl.store(scale + first + b, tl.where(unknown, 255, e >> 7).to(tl.uint8), mask=inside)
     inverse = (0x7F00 - e) * 0x10001  # 2^(127 - e) twice
     c0, c1, c2, c3 = pair(w0, inverse), pair(w1, inverse), pair(w2, inverse), pair(w3, inverse)
     codes = tl.where(unknown, 0x77777777, eight(c0, c1, c2, c3, w0, w1, w2, w3))
-    tl.store(q + b * 4 + tl.arange(0, 4)[None, :], codes, mask=b < blocks)
+    tl.store(q + first.to(tl.int64) * 4 + b * 4 + tl.arange(0, 4)[None, :], codes, mask=inside)
 
 
 @triton.jit
 def blocks_to_nvfp4_words_kernel(q, scale, x, tensor_scale, blocks, CONVERTS: tl.constexpr, BLOCKS: tl.constexpr):
     """What `blocks_to_nvfp4_kernel` does with bf16; x begins at a multiple of 4 bytes."""
-    b = (tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)).to(tl.int64)[:, None]
-    w0, w1, w2, w3 = in_fours(x, b, blocks, BLOCKS, 8)
+    first = tl.program_id(0) * BLOCKS
+    b = tl.arange(0, BLOCKS)[:, None]
+    inside = b < blocks - first
+    w0, w1, w2, w3 = in_fours(x + first.to(tl.int64) * 16, b, inside, BLOCKS, 8)
     unit = tl.load(tensor_scale)
-    if (unit > 1e-30) & (unit < 1e30):  # so that no product below overflows, and no reciprocal
+    if (unit > 1e-28) & (unit < 1e30):  # so that no product below overflows, and no reciprocal
         largest = (largest_of(w0, w1, w2, w3, LARGEST_NUMBER) & -0x10000).to(tl.float32, bitcast=True)
         # As a division by 6 and by the unit is compiled; the reciprocal of the unit is the same for all blocks.
         code = to_fp8(tl.max(largest, 1, keep_dims=True) * (1 / 6) * (1.0 / unit), CONVERTS)
-        tl.store(scale + b, code, mask=b < blocks)
-        s = from_fp8(code, CONVERTS) * unit
+        tl.store(scale + first + b, code, mask=inside)
+        s = from_fp8(code, CONVERTS)
+        # More than 6 has the code of 6; of NaN and of it this is the least. In a block of scale 0 it is 0, and what is
+        # added to the scale, less than its rounding, keeps the reciprocal finite.
+        most = tl.inline_asm_elementwise(UPPER, "=r,r", [s * (6.0 * unit)], dtype=tl.int32, is_pure=True, pack=1)
+        s = tl.fma(s, unit, 1.2e-38)
         inverse = tl.inline_asm_elementwise(INVERSE, "=r,r", [s], dtype=tl.float32, is_pure=True, pack=1)
-        inverse = tl.where(s == 0.0, 0.0, inverse)
-        # More than 6 has the code of 6; of NaN and of it this is the least. Its upper half will do.
-        most = (6.0 * s).to(tl.int32, bitcast=True)
-        most = (most & -0x10000) | (most >> 16)
         twice, half = inverse + inverse, inverse * 0.5
         c0, c1 = numbers(w0, most, inverse, twice, half), numbers(w1, most, inverse, twice, half)
         c2, c3 = numbers(w2, most, inverse, twice, half), numbers(w3, most, inverse, twice, half)
         codes = eight(c0, c1, c2, c3, w0, w1, w2, w3)
-        tl.store(q + b * 2 + tl.arange(0, 2)[None, :], codes, mask=b < blocks)
+        tl.store(q + first.to(tl.int64) * 2 + b * 2 + tl.arange(0, 2)[None, :], codes, mask=inside)
     else:
         blocks_to_nvfp4_kernel(q, scale, x, tensor_scale, blocks, CONVERTS, BLOCKS)
