@@ -55,7 +55,7 @@ def near_scales(found, quotient):
     quotient, found = quotient.cpu().clamp(max=448.0), found.cpu().float().double()
     numbers = torch.arange(127, dtype=torch.uint8).view(torch.float8_e4m3fn).double()
     off = (quotient - numbers).abs().amin(1, keepdim=True)
-    assert bool(((quotient - found).abs() <= off + quotient * 2.0**-22).all())
+    assert bool(((quotient - found).abs() <= off + quotient * 2.0**-20).all())
     right = quotient.float().to(torch.float8_e4m3fn).double()
     assert float((found != right).double().mean()) < 2e-3
 
@@ -226,5 +226,5 @@ def test_instructions_are_few(tmp_path):
     assert {name.split()[1] for name in told} == {"sm80", "sm90", "sm100"}
     for name, (instructions, spilled) in told.items():
         assert spilled == 0
-        most = 10 if name.startswith("mxfp4") else 21 if name.endswith("sm80") else 15
+        most = 10.5 if name.startswith("mxfp4") else 17.5 if name.endswith("sm80") else 15
         assert instructions < most, (name, instructions)
