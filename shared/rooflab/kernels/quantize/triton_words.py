@@ -119,7 +119,7 @@ def pair(w, inverse):
 
 @triton.jit
 def numbers(w, most, inverse, twice, half):
-    """The codes of two numbers of which one is at most a half of `most`; the others are numbers of fp32."""
+    """The codes of two numbers, cut off at the pair `most`; the others are numbers of fp32."""
     given = [w, most, inverse, twice, half]
     return tl.inline_asm_elementwise(NUMBERS, "=r,r,r,r,r,r", given, dtype=tl.int32, is_pure=True, pack=1)
 
