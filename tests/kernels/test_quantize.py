@@ -282,6 +282,8 @@ def test_chips_with_an_instruction_for_e4m3_use_it_two_numbers_at_a_time(tmp_pat
     pytest.importorskip("triton", reason="needs Triton")
     told = told_elsewhere(COMPILED, tmp_path)
     for name, (converted, kept, instructions) in told.items():
+        if "_words" in name:  # those of test_quantize_words.py
+            continue
         assert kept or not name.startswith("mx"), "the largest number of a block is to be NaN, which is not interpreted"
         if name.endswith("_plain"):
             assert converted == 0, name

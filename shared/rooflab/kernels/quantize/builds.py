@@ -33,4 +33,18 @@ def builds() -> dict[str, Build]:
         made[f"mxfp4{more}"] = Build(kernels.blocks_to_mx_kernel, types, blocks | {"FOUR": True}, chips=chips)
         types = types_of("x", "blocks", "tensor_scale") | codes | {"q": "*i32"}
         made[f"nvfp4{more}"] = Build(kernels.blocks_to_nvfp4_kernel, types, {"BLOCKS": 256, **sizes}, chips=chips)
+    return made | _of_words()
+
+
+def _of_words() -> dict[str, Build]:
+    """Those of 4 bits from bf16 on NVIDIA's chips from 8.0 on; elsewhere and from other formats the others serve."""
+    from . import triton_words as kernels
+
+    types = types_of("x", "blocks") | {"q": "*i32", "scale": "*u8"}
+    chips = ("sm80", "sm90", "sm100")
+    made = {"mxfp4_words": Build(kernels.blocks_to_mxfp4_words_kernel, types, {"BLOCKS": 128}, chips=chips)}
+    types = types | types_of("", "", "tensor_scale")
+    for name, converts, where in (("nvfp4_words", True, chips[1:]), ("nvfp4_words_plain", False, chips[:1])):
+        blocks = {"CONVERTS": converts, "BLOCKS": 256}
+        made[name] = Build(kernels.blocks_to_nvfp4_words_kernel, types, blocks, chips=where)
     return made

@@ -18,6 +18,7 @@ from ..launching import launch
 from ..rows.blocks import LONGEST, next_power_of_2, row_blocks
 from ..tuning import choose
 from . import triton_quantize as kernels
+from . import triton_words as words
 from .formats import BLOCK
 
 __all__ = ["fp8_of_rows", "fp8_of_tensor", "mx", "nvfp4", "quantize_fp8", "quantize_mx", "quantize_nvfp4"]
@@ -91,8 +92,11 @@ def mx(x: torch.Tensor, four: bool) -> tuple[torch.Tensor, torch.Tensor]:
     def run(choice: Any) -> None:
         grid = (-(-scales.numel() // choice["BLOCKS"]),)
         written = codes.view(-1).view(torch.int32) if four else codes  # eight codes at a time
-        constants = {"FOUR": four, **_constants(x)}
-        launch(kernels.blocks_to_mx_kernel, grid, written, scales, given, scales.numel(), **constants, **choice)
+        blocks = (written, scales, given, scales.numel())
+        if four and _in_words(given):
+            launch(words.blocks_to_mxfp4_words_kernel, grid, *blocks, **choice)
+        else:
+            launch(kernels.blocks_to_mx_kernel, grid, *blocks, FOUR=four, **_constants(x), **choice)
 
     if given.numel():
         run(choose(form, (scales.numel(),), _sizes("BLOCKS", 128, 64, 256, 32), run, x.device))
@@ -109,7 +113,8 @@ def nvfp4(x: torch.Tensor, tensor_scale: torch.Tensor) -> tuple[torch.Tensor, to
     def run(choice: Any) -> None:
         grid = (-(-scales.numel() // choice["BLOCKS"]),)
         blocks = (codes.view(-1).view(torch.int32), scales, given, tensor_scale, scales.numel())
-        launch(kernels.blocks_to_nvfp4_kernel, grid, *blocks, **_constants(x), **choice)
+        kernel = words.blocks_to_nvfp4_words_kernel if _in_words(given) else kernels.blocks_to_nvfp4_kernel
+        launch(kernel, grid, *blocks, **_constants(x), **choice)
 
     if given.numel():
         run(choose("nvfp4", (scales.numel(),), _sizes("BLOCKS", 256, 128, 512, 64), run, x.device))
@@ -131,6 +136,13 @@ def _constants(x: Tensor) -> dict[str, Any]:
     """Whether the chip has an instruction for e4m3, as NVIDIA's have from 8.9 on; the interpreter does as they do."""
     there = x.device.type == "cpu" or (not torch.version.hip and torch.cuda.get_device_capability(x.device) >= (8, 9))
     return {"CONVERTS": there}
+
+
+def _in_words(x: Tensor) -> bool:
+    """Whether numbers can be loaded two at a time, as words, on a chip with instructions for such pairs."""
+    if x.dtype != torch.bfloat16 or x.device.type != "cuda" or torch.version.hip or x.data_ptr() % 4:
+        return False
+    return torch.cuda.get_device_capability(x.device) >= (8, 0)
 
 
 def _one(name: str, what: str, scale: Tensor) -> None:
