@@ -56,7 +56,7 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
 
 def show_ladder(options: argparse.Namespace) -> int:
     """Print the steps of a kernel, what each moves or takes, what changes and why; or the changes between two."""
-    from .kernels.ladder import code_of, difference, find_ladder
+    from .kernels.ladder import find_ladder
     from .kernels.ladder.predictions import SIZES, predicted
     from .kernels.launching import ready
 
@@ -107,6 +107,18 @@ def show_ladder(options: argparse.Namespace) -> int:
     print(filled("\n".join(lines)))
     _keep(options, seconds, device)
     return 0
+
+
+def _show_code(steps: Sequence[Step], options: argparse.Namespace) -> None:
+    """Print the code of a step, or what changes between two."""
+    from .kernels.ladder import code_of, difference
+
+    if options.figure or options.record:
+        raise ValueError("Code is shown and nothing is measured: expected --figure and --record without --step, --diff.")
+    if options.step is not None:
+        print(code_of(_named(steps, options.step)))
+    else:
+        print(difference(*(_named(steps, word) for word in options.diff)) or "Nothing changes.")
 
 
 def _refuse(options: argparse.Namespace, measured: bool) -> None:

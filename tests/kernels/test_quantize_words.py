@@ -181,6 +181,9 @@ def test_words_are_taken_where_they_can_be(monkeypatch, dtype, device, place, ca
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda of: capability)
     monkeypatch.setattr(torch.version, "hip", None)
     x = SimpleNamespace(dtype=dtype, device=SimpleNamespace(type=device), data_ptr=lambda: place)
+    monkeypatch.setattr(torch_quantize, "interpreting", lambda: True)
+    assert not torch_quantize._in_words(x), "assembly is not interpreted"
+    monkeypatch.setattr(torch_quantize, "interpreting", lambda: False)
     assert torch_quantize._in_words(x) == there
     monkeypatch.setattr(torch.version, "hip", "7.0")
     assert not torch_quantize._in_words(x)

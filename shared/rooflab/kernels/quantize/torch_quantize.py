@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rooflab.counters.interpreter import interpreting
+
 from ..demands import as_rows, floats, refuse, together
 from ..launching import launch
 from ..rows.blocks import LONGEST, next_power_of_2, row_blocks
@@ -140,7 +142,7 @@ def _constants(x: Tensor) -> dict[str, Any]:
 
 def _in_words(x: Tensor) -> bool:
     """Whether numbers can be loaded two at a time, as words, on a chip with instructions for such pairs."""
-    if x.dtype != torch.bfloat16 or x.device.type != "cuda" or torch.version.hip or x.data_ptr() % 4:
+    if x.dtype != torch.bfloat16 or x.device.type != "cuda" or torch.version.hip or x.data_ptr() % 4 or interpreting():
         return False
     return torch.cuda.get_device_capability(x.device) >= (8, 0)
 
