@@ -64,15 +64,8 @@ def show_ladder(options: argparse.Namespace) -> int:
     import torch
 
     steps = find_ladder(options.kernel)
-    if (options.step is not None or options.diff) and (options.figure or options.record):
-        raise ValueError(
-            "Code is shown and nothing is measured: expected --figure and --record without --step, --diff."
-        )
-    if options.step is not None:
-        print(code_of(_named(steps, options.step)))
-        return 0
-    if options.diff:
-        print(difference(*(_named(steps, word) for word in options.diff)) or "Nothing changes.")
+    if options.step is not None or options.diff:
+        _show_code(steps, options)
         return 0
     record = _recorded(options.kernel)
     then: Mapping[str, float] = {} if record is None else record["values"]["seconds"]
@@ -114,7 +107,9 @@ def _show_code(steps: Sequence[Step], options: argparse.Namespace) -> None:
     from .kernels.ladder import code_of, difference
 
     if options.figure or options.record:
-        raise ValueError("Code is shown and nothing is measured: expected --figure and --record without --step, --diff.")
+        raise ValueError(
+            "Code is shown and nothing is measured: expected --figure and --record without --step, --diff."
+        )
     if options.step is not None:
         print(code_of(_named(steps, options.step)))
     else:
