@@ -18,7 +18,7 @@ class Copies:
     def __init__(self):
         self.open, self.groups = [], []
 
-    def async_copy_global_to_shared(self, target, pointer, mask):
+    def load_each(self, target, pointer, mask):
         target.array[...] = np.nan
         self.open.append((target.array, pointer.array, np.where(mask, pointer.places, 0), mask))
 
@@ -45,7 +45,8 @@ class Machine(threads.Machine):
         return gl
 
     def copies(self):
-        return {**super().copies(), "async_copy": Copies()}
+        copies = Copies()
+        return {**super().copies(), "async_copy": copies, "load_each": copies.load_each}
 
 
 def run(module, kernel, grid, *args, **constants):

@@ -19,6 +19,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
+from ..attend.triton_gluon import load_each
 from .triton_ring_hopper import add_pairs, block_layout, ring, send_for, take
 
 __all__ = ["norm_hopper_kernel"]
@@ -75,9 +76,9 @@ def norm_hopper_kernel(
         send_for(rings, t, arrays, first, t, one, BLOCKS, BLOCKS)
     for k in gl.static_range(BLOCKS):
         c = k * BLOCK + one
-        async_copy.async_copy_global_to_shared(parameters[0].index(k), w + c, mask=c < cols)
+        load_each(parameters[0].index(k), w + c, mask=c < cols)
         if BIAS:
-            async_copy.async_copy_global_to_shared(parameters[1].index(k), b + c, mask=c < cols)
+            load_each(parameters[1].index(k), b + c, mask=c < cols)
     async_copy.commit_group()
     following = _first_eight(arrays, first, layout)
     turn = 0

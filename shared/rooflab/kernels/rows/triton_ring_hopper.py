@@ -18,6 +18,8 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
+from ..attend.triton_gluon import load_each
+
 __all__ = ["add_pairs", "arrived", "block_layout", "columns", "ring", "send_for", "take"]
 
 
@@ -60,7 +62,7 @@ def send_for(rings, slot, arrays, row, turn: gl.constexpr, one, BLOCKS: gl.const
     inside = (c < cols) & (r < rows)
     for i in gl.static_range(len(rings)):
         place = sources[i] + steps[i].to(gl.int64) * r + c
-        async_copy.async_copy_global_to_shared(rings[i].index(slot), place, mask=inside)
+        load_each(rings[i].index(slot), place, mask=inside)
     async_copy.commit_group()
 
 
