@@ -20,31 +20,31 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from ..attend.triton_gluon import load_each
-from .triton_ring_hopper import add_pairs, block_layout, ring, send_for, take
+from .triton_ring_hopper import add_pairs, block_layout, eights, ring, send_for, take
 
 __all__ = ["norm_hopper_kernel"]
 
 
 @gluon.jit
-def _first_eight(arrays, row, layout: gl.constexpr):
+def _mean_of_eight(arrays, row, layout: gl.constexpr):
     sources, steps, rows, _ = arrays
     few = gl.arange(0, 8, layout=layout)
-    return gl.load(sources[0] + steps[0].to(gl.int64) * row + few, mask=(few >= 0) & (row < rows), other=0.0)
+    found = gl.load(sources[0] + steps[0].to(gl.int64) * row + few, mask=(few >= 0) & (row < rows), other=0.0)
+    return gl.sum(found.to(gl.float32), 0) / 8
 
 
 @gluon.jit
 def _take_row(rings, arrays, row, turn, f, one, CENTRED: gl.constexpr, BLOCKS: gl.constexpr, SLOTS: gl.constexpr):
     """What the numbers of a row are above f, in blocks, their sum and that of their squares."""
-    layout: gl.constexpr = one.type.layout
     blocks = ()
-    total = gl.zeros([one.shape[0]], gl.float32, layout)
-    squares = gl.zeros([one.shape[0]], gl.float32, layout)
+    total = 0.0
+    squares = 0.0
     for k in gl.static_range(BLOCKS):
         v = take(rings, arrays, row, turn, k, one, BLOCKS, SLOTS)[0]
         if CENTRED:
             v = gl.where(k * one.shape[0] + one < arrays[3], v - f, 0.0)
-            total += v
-        squares += v * v
+            total += gl.sum(eights(v), 1)
+        squares += gl.sum(eights(v * v), 1)
         blocks = blocks + (v,)  # noqa: RUF005 - kernels have no starred tuples
     if CENTRED:
         a, b = gl.reduce((total, squares), 0, add_pairs)
@@ -80,13 +80,12 @@ def norm_hopper_kernel(
         if BIAS:
             load_each(parameters[1].index(k), b + c, mask=c < cols)
     async_copy.commit_group()
-    following = _first_eight(arrays, first, layout)
+    next_f = _mean_of_eight(arrays, first, layout)
     turn = 0
     for row in range(first, rows, gl.num_programs(1)):
-        f = 0.0
+        f = next_f
         if CENTRED:
-            f = gl.sum(following.to(gl.float32), 0) / 8
-            following = _first_eight(arrays, row + gl.num_programs(1), layout)
+            next_f = _mean_of_eight(arrays, row + gl.num_programs(1), layout)
         blocks, total, squares = _take_row(rings, arrays, row, turn, f, one, CENTRED, BLOCKS, SLOTS)
         m = 0.0
         if CENTRED:

@@ -20,7 +20,7 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from ..attend.triton_gluon import load_each
 
-__all__ = ["add_pairs", "arrived", "block_layout", "columns", "ring", "send_for", "take"]
+__all__ = ["add_pairs", "arrived", "block_layout", "columns", "eights", "ring", "send_for", "take"]
 
 
 @gluon.jit
@@ -33,6 +33,12 @@ def add_pairs(a, b, c, d):
 def block_layout(warps):
     """Of a block in registers: 16 bytes of a thread beside those of the next."""
     return gl.BlockedLayout([8], [32], [warps], [0])
+
+
+@gluon.jit
+def eights(block):
+    """A block as rows of the eight numbers that a thread has side by side: their sum needs no other thread."""
+    return block.reshape([block.shape[0] // 8, 8])
 
 
 @gluon.jit

@@ -18,7 +18,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
-from .triton_ring_hopper import arrived, block_layout, columns, ring, send_for, take
+from .triton_ring_hopper import arrived, block_layout, columns, eights, ring, send_for, take
 
 __all__ = ["softmax_backward_hopper_kernel", "softmax_hopper_kernel"]
 
@@ -45,18 +45,18 @@ def softmax_hopper_kernel(
     turn = 0
     for row in range(first, rows, gl.num_programs(1)):
         blocks = ()
-        most = gl.full([BLOCK], -float("inf"), gl.float32, layout)
+        most = gl.max(eights(gl.full([BLOCK], -float("inf"), gl.float32, layout)), 1)
         for k in gl.static_range(BLOCKS):
             v = take(rings, arrays, row, turn, k, one, BLOCKS, SLOTS)[0]
             v = gl.where(columns(k, one, BLOCKS, BLOCKS) < cols, v, -float("inf"))
-            most = gl.maximum(most, v)
+            most = gl.maximum(most, gl.max(eights(v), 1))
             blocks = blocks + (v,)  # noqa: RUF005 - kernels have no starred tuples
         top = gl.max(most, 0)
         powers = ()
-        total = gl.zeros([BLOCK], gl.float32, layout)
+        total = 0.0
         for k in gl.static_range(BLOCKS):
             p = gl.exp2((blocks[k] - top) * LOG2E)
-            total += p
+            total += gl.sum(eights(p), 1)
             powers = powers + (p,)  # noqa: RUF005
         scale = 1.0 / gl.sum(total, 0)
         for k in gl.static_range(BLOCKS):
