@@ -5,6 +5,7 @@ descriptors (zeros beyond the end), products that are only computed when they ar
 overwritten too early gives a wrong result. A barrier that nobody completes raises after `PATIENCE_S`.
 """
 
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -143,6 +144,9 @@ class Machine:
     def run(self, kernel, module, *args, **constants):
         """Run a kernel of a module whose functions are found by their names."""
         names = dict(vars(module))
+        for value in vars(module).values():  # a function of another module finds what stands there
+            if hasattr(value, "fn"):
+                names = {**vars(sys.modules[value.fn.__module__]), **names}
         gl = self.language()
         names |= {
             "gl": gl,
@@ -155,7 +159,7 @@ class Machine:
             "fence_async_shared": lambda: None,
             "synchronize": lambda: None,
         }
-        for name, value in vars(module).items():
+        for name, value in dict(names).items():
             if hasattr(value, "fn"):
                 names[name] = type(value.fn)(value.fn.__code__, names, name, value.fn.__defaults__)
             elif type(value).__name__ == "constexpr":
@@ -195,7 +199,8 @@ class Machine:
         def allocate(dtype, shape, layout):
             return Barriers(shape[0]) if layout == "barriers" else Shared(np.full(shape, 77, dtype))
 
-        def store(pointer, values, mask):
+        def store(pointer, values, mask=True):
+            mask = np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), np.shape(pointer.places)))
             places = np.broadcast_to(pointer.places, mask.shape)[mask]
             pointer.array[places] = np.broadcast_to(values, mask.shape)[mask]
 
@@ -215,6 +220,7 @@ class Machine:
             full=lambda shape, value, dtype, layout: tensor(np.full(shape, value, dtype)),
             where=lambda *each: tensor(np.where(*each)), maximum=np.maximum, minimum=np.minimum, exp2=np.exp2,
             log2=np.log2, sqrt=np.sqrt, max=lambda x, axis: x.max(axis), sum=lambda x, axis: x.sum(axis),
+            rsqrt=lambda x: 1 / np.sqrt(x), to_tensor=tensor,
             cdiv=lambda a, b: -(-a // b), static_range=range, convert_layout=lambda x, layout: x,
             constexpr=lambda value: value, float32=np.float32, int32=np.int32, int64=np.int64,
             SliceLayout=nothing, BlockedLayout=nothing, SwizzledSharedLayout=nothing, NVMMADistributedLayout=nothing,

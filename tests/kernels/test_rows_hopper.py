@@ -2,102 +2,26 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from rooflab.tolerances import tolerance
 
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
-from rooflab.kernels import launching
-from rooflab.kernels.rows import blocks, rings, torch_norm, torch_softmax
+from rooflab.kernels.rows import blocks, rings, torch_norm
 from rooflab.kernels.rows import triton_norm_hopper as norm_hopper
 from rooflab.kernels.rows import triton_softmax_hopper as softmax_hopper
 
-from . import gluon_threads as threads
 from .agreement import agree, random, row_functions, torch
 from .compiling import told_elsewhere
+from .gluon_rows import Copies, run, take_over
 
 HALF = torch.float16  # NumPy has it, too
 
 
-class Copies:
-    """Copies arrive when they are waited for; until then there is nothing that could be used."""
-
-    def __init__(self):
-        self.open, self.groups = [], []
-
-    def async_copy_global_to_shared(self, target, pointer, mask):
-        target.array[...] = np.nan
-        self.open.append((target.array, pointer.array, np.where(mask, pointer.places, 0), mask))
-
-    def commit_group(self):
-        self.groups.append(self.open)
-        self.open = []
-
-    def wait_group(self, outstanding):
-        assert outstanding >= 0
-        while len(self.groups) > outstanding:
-            for target, array, places, mask in self.groups.pop(0):
-                target[...] = np.where(mask, array[places], 0)
-
-
-class Machine(threads.Machine):
-    """One program of a grid (parts, programs)."""
-
-    def language(self):
-        gl = super().language()
-        gl.program_id = lambda axis: threads.tensor(np.int64(self.place[axis]))
-        gl.num_programs = lambda axis: self.programs[axis]
-        gl.num_warps = lambda: 4
-        gl.reduce = lambda both, axis, function: tuple(each.sum(axis) for each in both)
-        return gl
-
-    def copies(self):
-        return {**super().copies(), "async_copy": Copies()}
-
-
-def run(module, kernel, grid, *args, **constants):
-    """Run a kernel on tensors of a CPU."""
-
-    def given(each):
-        if isinstance(each, torch.Tensor):
-            flat = torch.as_strided(
-                each, (each.untyped_storage().nbytes() // each.itemsize - each.storage_offset(),), (1,)
-            )
-            return threads.Pointer(flat.numpy())
-        return threads.tensor(np.int64(each))
-
-    for place in np.ndindex(*grid):
-        with np.errstate(all="ignore"):
-            Machine(place, grid).run(kernel, module, *map(given, args), **constants)
-
-
 @pytest.fixture
 def on_hopper(monkeypatch):
-    """Have the operators take these kernels, which are run as above; returns the choices that are to be used."""
-    wanted, seen = {}, []
-    modules = {
-        "norm_backward_hopper_kernel": norm_hopper,
-        "softmax_backward_hopper_kernel": softmax_hopper,
-    }
-
-    def launch(kernel, grid, *args, num_warps=4, **constants):
-        name = getattr(kernel, "__name__", "")
-        if name not in modules:
-            launching.launch(kernel, grid, *args, num_warps=num_warps, **constants)
-            return
-        seen.append((grid, constants))
-        run(modules[name], name, grid, *args, **constants)
-
-    for module in (torch_norm, torch_softmax):
-        monkeypatch.setattr(module, "launch", launch)
-        monkeypatch.setattr(module, "on_hopper", rings.whole_lines)
-        monkeypatch.setattr(module, "ring_blocks", lambda kind, cols: [wanted])
-        monkeypatch.setattr(
-            module, "choose", lambda name, key, found, run, device: wanted if wanted in found else found[0]
-        )
-    return wanted, seen
+    return take_over(monkeypatch)
 
 
 @pytest.mark.parametrize("rows", [1, 7])
@@ -178,7 +102,7 @@ def test_only_chips_with_that_much_shared_memory(shared, right, monkeypatch):
 @pytest.mark.parametrize("kind", ["rms_norm", "layer_norm", "softmax"])
 @pytest.mark.parametrize("cols", [4096, 8192, 16_384, 32_768])
 def test_every_choice_fits_into_shared_memory(kind, cols):
-    found = rings.ring_blocks(kind, cols)
+    found = rings.ring_blocks(f"{kind}_backward", cols)
     assert bool(found) is (kind != "softmax" or cols > blocks.LONG)
     for one in found:
         own = cols // one["PARTS"] // one["BLOCK"]

@@ -22,12 +22,13 @@ from typing import Any
 from rooflab.counters.interpreter import interpreting
 
 __all__ = [
-    "LONG", "LONGEST", "chained", "evenly", "forward_blocks", "long_blocks", "loop_blocks", "next_power_of_2",
+    "LONG", "LONGEST", "MOST", "chained", "evenly", "forward_blocks", "long_blocks", "loop_blocks", "next_power_of_2",
     "processors", "row_blocks",
 ]  # fmt: skip
 
 LONG = 8192  # elements of a row, from which on a kernel with sums over all rows reads each row twice
 LONGEST = 65_536  # elements of a row: 64 for each of 1,024 threads
+MOST = 12  # choices that a chip tries that is not known
 _SHARED_BYTES = 160 * 1024  # of a program, on every chip since the A100
 _LOOP_ELEMENTS, _LOOP_THREADS = 8192, (256, 512)  # of a multiprocessor; an H200 was fastest with 16 or 32 for each
 _WARPS = (1, 2, 4, 8, 16, 32)

@@ -8,13 +8,14 @@ rows of 16,384 that are read twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rooflab.kernels.compiled import Build, types_of
 
 from .rings import ring_blocks
 
-__all__ = ["builds"]
+__all__ = ["builds", "hopper_build"]
 
 _COLS, _LONG_COLS = 4096, 16_384
 _ONCE = {"ROWS": 1, "COLS": _COLS}
@@ -69,7 +70,7 @@ def _hopper() -> dict[str, Build]:
     made = {}
     for kind in ("rms_norm", "layer_norm", "softmax"):
         wanted = 1 + (kind == "layer_norm")  # programs that share a row, as above
-        choice = next(one for one in ring_blocks(kind, _LONG_COLS) if one["PARTS"] == wanted)
+        choice = next(one for one in ring_blocks(f"{kind}_backward", _LONG_COLS) if one["PARTS"] == wanted)
         sizes = {"BLOCK": choice["BLOCK"], "SLOTS": choice["SLOTS"]}
         sizes["BLOCKS"] = _LONG_COLS // choice["PARTS"] // choice["BLOCK"]
         if kind == "softmax":
@@ -79,7 +80,30 @@ def _hopper() -> dict[str, Build]:
             kernel, centred = norm.norm_backward_hopper_kernel, kind == "layer_norm"
             types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
             sizes |= {"PARTS": choice["PARTS"], "RESIDUAL": False, "CENTRED": centred, "BIAS": centred, **_ALONE}
-        made[f"{kind}_backward_hopper"] = Build(
-            kernel, types, sizes, choice["num_warps"], 1, ("rows",), ("sm90", "sm100"), gluon=True
-        )
+        made[f"{kind}_backward_hopper"] = _in_gluon(kernel, types, sizes, choice)
+        made[f"{kind}_hopper"] = hopper_build(kind, _LONG_COLS, ring_blocks(kind, _LONG_COLS)[0])
     return made
+
+
+def hopper_build(kind: str, cols: int, choice: Mapping[str, Any], *, full: bool = True) -> Build:
+    """Return how a forward kernel in Gluon is compiled.
+
+    Args:
+        kind: "rms_norm", "layer_norm" or "softmax".
+        cols: of a row.
+        choice: one of :func:`ring_blocks`.
+        full: the last block has as many columns as the others.
+    """
+    from .triton_norm_forward_hopper import norm_hopper_kernel
+    from .triton_softmax_hopper import softmax_hopper_kernel
+
+    sizes = {"BLOCK": choice["BLOCK"], "SLOTS": choice["SLOTS"], "BLOCKS": -(-cols // choice["BLOCK"]), "FULL": full}
+    if kind == "softmax":
+        return _in_gluon(softmax_hopper_kernel, types_of("y x", "rows cols x_step"), sizes, choice)
+    types = types_of("y x w b", "rows cols x_step", "mean rstd") | {"eps": "fp32"}
+    centred = kind == "layer_norm"
+    return _in_gluon(norm_hopper_kernel, types, sizes | {"CENTRED": centred, "BIAS": centred}, choice)
+
+
+def _in_gluon(kernel: Any, types: Mapping[str, str], sizes: Mapping[str, Any], choice: Mapping[str, Any]) -> Build:
+    return Build(kernel, types, sizes, choice["num_warps"], 1, ("rows",), ("sm90", "sm100"), gluon=True)

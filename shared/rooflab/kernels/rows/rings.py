@@ -1,7 +1,9 @@
-"""Which gradients over rows do the kernels for Hopper take, with which blocks?
+"""Which rows do the kernels for Hopper take, with which blocks, and how are these launched?
 
->>> ring_blocks("layer_norm", 16_384)[0]
+>>> ring_blocks("layer_norm_backward", 16_384)[0]
 {'PARTS': 1, 'BLOCK': 4096, 'SLOTS': 12, 'PER_SM': 1, 'num_warps': 16}
+>>> ring_blocks("softmax", 32_768)[0]
+{'BLOCK': 8192, 'SLOTS': 12, 'PER_SM': 1, 'num_warps': 16}
 >>> ring_blocks("softmax", 1024)
 []
 """
@@ -11,19 +13,20 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from .blocks import chained
+from ..launching import launch
+from .blocks import MOST, chained, evenly, processors
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["on_hopper", "ring_blocks", "whole_lines"]
+__all__ = ["forward_choices", "launch_ring", "on_hopper", "ring_blocks", "whole_lines"]
 
 _SHARED_BYTES = 227 * 1024  # that a program may have on Hopper, and on Blackwell for servers
 _ALIGNED = 16  # bytes of a copy; also the numbers by which Triton asks whether something can be divided
 # Of rows of so many columns: programs that share them, columns of a block, blocks on their way or in use, programs a
-# multiprocessor, warps. 16 KB of x and of dy are a block of 4,096; w lies beside them.
-_BLOCKS: dict[str, dict[int, tuple[tuple[int, int, int, int, int], ...]]] = {
-    "rms_norm": {
+# multiprocessor, warps. 16 KB of x and dy are a block of 4,096; w lies beside them.
+_BACKWARD: dict[str, dict[int, tuple[tuple[int, ...], ...]]] = {
+    "rms_norm_backward": {
         4096: ((1, 4096, 6, 2, 8), (1, 4096, 12, 1, 8), (1, 4096, 6, 1, 16)),
         8192: ((1, 8192, 6, 1, 16), (1, 4096, 6, 2, 8), (1, 4096, 12, 1, 8)),
         16_384: (
@@ -31,15 +34,34 @@ _BLOCKS: dict[str, dict[int, tuple[tuple[int, int, int, int, int], ...]]] = {
         ),
         32_768: ((1, 4096, 10, 1, 16), (1, 2048, 20, 1, 8), (2, 8192, 5, 1, 32), (2, 4096, 10, 1, 16)),
     },
-    "layer_norm": {
+    "layer_norm_backward": {
         4096: ((1, 4096, 6, 2, 8), (1, 4096, 4, 2, 8), (1, 4096, 6, 1, 16)),
         8192: ((1, 8192, 6, 1, 16), (1, 4096, 12, 1, 8), (1, 8192, 3, 1, 16)),
         16_384: ((1, 4096, 12, 1, 16), (1, 8192, 6, 1, 16), (1, 4096, 12, 1, 8), (2, 4096, 12, 1, 16)),
         32_768: ((2, 8192, 5, 1, 32), (2, 4096, 10, 1, 16), (2, 2048, 20, 1, 8)),
     },
-    "softmax": {
+    "softmax_backward": {
         16_384: ((1, 4096, 12, 1, 16), (1, 8192, 3, 2, 16), (1, 4096, 6, 2, 8), (1, 8192, 6, 1, 16)),
         32_768: ((1, 4096, 12, 1, 16), (1, 8192, 6, 1, 16), (1, 8192, 6, 1, 32), (1, 4096, 12, 1, 8)),
+    },
+}  # fmt: skip
+# The same without programs that share a row. 8 KB of x are a block of 4,096; w and b lie beside them. A row in fp32
+# takes half of the registers of its threads.
+_FORWARD: dict[str, dict[int, tuple[tuple[int, ...], ...]]] = {
+    "softmax": {
+        8192: ((8192, 6, 2, 8), (8192, 3, 4, 4), (8192, 4, 3, 8)),
+        16_384: ((8192, 6, 2, 8), (8192, 6, 2, 16), (16_384, 3, 2, 8), (8192, 12, 1, 16)),
+        32_768: ((8192, 12, 1, 16), (8192, 12, 1, 32), (32_768, 3, 1, 16), (16_384, 6, 1, 16)),
+    },
+    "rms_norm": {
+        8192: ((8192, 6, 2, 8), (8192, 2, 4, 4), (8192, 3, 3, 8)),
+        16_384: ((8192, 5, 2, 8), (8192, 5, 2, 16), (16_384, 2, 2, 8), (8192, 12, 1, 16)),
+        32_768: ((8192, 10, 1, 16), (8192, 10, 1, 32), (32_768, 2, 1, 16), (16_384, 5, 1, 16)),
+    },
+    "layer_norm": {
+        8192: ((8192, 5, 2, 8), (8192, 2, 3, 8), (8192, 2, 3, 4), (8192, 1, 4, 4)),
+        16_384: ((8192, 3, 2, 8), (4096, 6, 2, 8), (16_384, 5, 1, 16), (8192, 10, 1, 16)),
+        32_768: ((8192, 6, 1, 16), (8192, 6, 1, 32), (16_384, 3, 1, 16)),
     },
 }  # fmt: skip
 
@@ -81,8 +103,36 @@ def ring_blocks(kind: str, cols: int) -> list[dict[str, Any]]:
     """Return what the kernel can be launched with, the most likely choice first; nothing for rows too short or long.
 
     Args:
-        kind: "rms_norm", "layer_norm" or "softmax".
+        kind: "rms_norm", "layer_norm" or "softmax", or one of these with "_backward".
         cols: of a row, a power of two.
     """
     names = ("PARTS", "BLOCK", "SLOTS", "PER_SM", "num_warps")
-    return [dict(zip(names, each, strict=True)) for each in _BLOCKS[kind].get(cols, ())]
+    found = (_BACKWARD | _FORWARD).get(kind, {}).get(cols, ())
+    return [dict(zip(names[-len(each) :], each, strict=True)) for each in found]
+
+
+def forward_choices(
+    kind: str, cols: int, others: list[dict[str, Any]], *rows: torch.Tensor
+) -> tuple[str, list[dict[str, Any]]]:
+    """Return under which name a choice is kept, and among what it is made: with rings first, where rows can have one.
+
+    The name is another there: what was fastest for rows without a ring holds for fp32, and in JAX.
+
+    Args:
+        kind: as above, forward.
+        cols: as above.
+        others: what the kernels without a ring can be launched with.
+        rows: a matrix, and parameters.
+    """
+    rings = ring_blocks(kind, cols)
+    if rings and on_hopper(*rows):
+        return f"{kind}_hopper", rings + others[: MOST - len(rings)]
+    return kind, others
+
+
+def launch_ring(kernel: Any, choice: Any, x: torch.Tensor, *args: Any, **modes: Any) -> None:
+    """Launch a kernel whose programs each take whole rows of x, in turn."""
+    rows, cols = x.shape
+    sizes = {name: choice[name] for name in ("BLOCK", "SLOTS", "num_warps")}
+    programs = evenly(rows, processors(x.device) * choice["PER_SM"])
+    launch(kernel, (1, programs), *args, BLOCKS=-(-cols // choice["BLOCK"]), **sizes, **modes)

@@ -20,6 +20,7 @@ from . import metal_norm
 from .blocks import (
     LONG,
     LONGEST,
+    MOST,
     chained,
     evenly,
     forward_blocks,
@@ -29,12 +30,11 @@ from .blocks import (
     processors,
 )
 from .metal_source import on_apple
-from .rings import on_hopper, ring_blocks
+from .rings import forward_choices, launch_ring, on_hopper, ring_blocks
 
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
 _ONE_PASS = 16_384  # columns, up to which n times fp32's roundoff is below that of fp16
-_MOST = 12  # choices that are tried
 _PARTS = 512  # programs whose partial sums are loaded at a time, of 8 columns: a sector of 32 bytes
 
 
@@ -101,10 +101,11 @@ def norm(
         from .triton_norm_twice import norm_twice_kernel
 
         # A kernel takes no None: what it does not touch is replaced by a tensor that is there.
-        tensors = (
-            y, y if residual is None else h, given, added, weight, weight if bias is None else bias,
-            mean if centred else rstd, rstd,
-        )  # fmt: skip
+        more = (weight, weight if bias is None else bias, mean if centred else rstd, rstd)
+        if "SLOTS" in choice:
+            _with_ring(y, given, more, eps, choice, CENTRED=centred, BIAS=bias is not None)
+            return
+        tensors = (y, y if residual is None else h, given, added, *more)
         numbers = (cols, given.stride(0), added.stride(0), eps)
         modes = {"RESIDUAL": residual is not None, "CENTRED": centred, "BIAS": bias is not None}
         sizes = {**choice, "COLS": width, "AHEAD": choice.get("AHEAD", 0) * processors(x.device)}
@@ -117,8 +118,20 @@ def norm(
     if given.numel():
         fetches = width >= LONG and chained(x.device)
         choices = forward_blocks(width, 32, fetches=fetches, twice=half or not centred)
+        name, choices = forward_choices(name, width, choices, given, weight, weight if bias is None else bias)
         run(choose(name, (width,), choices, run, x.device))
     return y, h, mean, rstd
+
+
+def _with_ring(y: Tensor, given: Tensor, more: tuple[Tensor, ...], eps: float, choice: Any, **modes: bool) -> None:
+    """Launch the kernel for Hopper."""
+    from .triton_norm_forward_hopper import norm_hopper_kernel
+
+    rows, cols = given.shape
+    full = cols % choice["BLOCK"] == 0
+    launch_ring(
+        norm_hopper_kernel, choice, given, y, given, *more, rows, cols, given.stride(0), eps, **modes, FULL=full
+    )
 
 
 @torch.library.custom_op("rooflab::norm_backward", mutates_args=())
@@ -183,11 +196,11 @@ def _backward_blocks(
     width: int, loads: tuple[Tensor, ...], weight: Tensor, *, centred: bool, biased: bool
 ) -> list[dict[str, Any]]:
     """What the gradient of rows so wide can be launched with: rings for Hopper first, if rows are long."""
-    rings = ring_blocks("layer_norm" if centred else "rms_norm", width)
+    rings = ring_blocks("layer_norm_backward" if centred else "rms_norm_backward", width)
     rings = rings if rings and on_hopper(*loads, weight) else []
     if width <= LONG:
         return loop_blocks(width, width * sum(each.itemsize for each in loads)) + rings
-    return rings + long_blocks(width, biased + len(loads) - 1)[: _MOST - len(rings)]
+    return rings + long_blocks(width, biased + len(loads) - 1)[: MOST - len(rings)]
 
 
 def _backward_kernel(sizes: dict[str, Any], width: int, *, chain: bool) -> tuple[Any, dict[str, Any]]:

@@ -17,9 +17,9 @@ from ..demands import as_rows, floats, once, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_softmax
-from .blocks import LONG, LONGEST, chained, evenly, forward_blocks, next_power_of_2, processors, row_blocks
+from .blocks import LONG, LONGEST, chained, forward_blocks, next_power_of_2, processors, row_blocks
 from .metal_source import on_apple
-from .rings import on_hopper, ring_blocks
+from .rings import forward_choices, launch_ring, on_hopper, ring_blocks
 
 __all__ = ["softmax", "softmax_backward"]
 
@@ -66,7 +66,7 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
 
     def run(choice: Any) -> None:
         if "SLOTS" in choice:
-            _with_ring(tensors, rows, cols, choice)
+            _with_ring(tensors, choice, forward=forward)
             return
         sizes = {**choice, "COLS": width}
         if forward:
@@ -79,25 +79,26 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
 
     if forward:
         choices = forward_blocks(width, 64, fetches=width >= LONG and chained(given.device))
+        name, choices = forward_choices(name, width, choices, given)
     else:
         choices = row_blocks(width, 32)  # a thread holds two numbers for each element
-        rings = ring_blocks("softmax", width)
+        rings = ring_blocks(name, width)
         if rings and on_hopper(*tensors[1:]):
             choices = rings + choices
     run(choose(name, (width,), choices, run, given.device))
 
 
-def _with_ring(tensors: tuple[torch.Tensor, ...], rows: int, cols: int, choice: Any) -> None:
-    """Launch the gradient's kernel for Hopper."""
-    from .triton_softmax_hopper import softmax_backward_hopper_kernel
+def _with_ring(tensors: tuple[torch.Tensor, ...], choice: Any, *, forward: bool) -> None:
+    """Launch a kernel for Hopper."""
+    from .triton_softmax_hopper import softmax_backward_hopper_kernel, softmax_hopper_kernel
 
-    dx, y, dy = tensors
-    sizes = {name: choice[name] for name in ("BLOCK", "SLOTS", "num_warps")}
-    programs = evenly(rows, processors(dy.device) * choice["PER_SM"])
-    launch(
-        softmax_backward_hopper_kernel, (1, programs), dx, y, dy, rows, cols, dy.stride(0),
-        BLOCKS=next_power_of_2(cols) // sizes["BLOCK"], **sizes,
-    )  # fmt: skip
+    *_, given = tensors
+    rows, cols = given.shape
+    args = (given, *tensors, rows, cols, given.stride(0))
+    if forward:
+        launch_ring(softmax_hopper_kernel, choice, *args, FULL=cols % choice["BLOCK"] == 0)
+    else:
+        launch_ring(softmax_backward_hopper_kernel, choice, *args)
 
 
 @softmax.register_fake

@@ -77,7 +77,7 @@ def _finish(
     """Write a row of dx, and return the sums with what the row adds to them."""
     layout: gl.constexpr = one.type.layout
     OTHERS: gl.constexpr = ALL - BLOCKS
-    cols = arrays[5]
+    cols = arrays[3]
     dw = ()
     db = ()
     for k in gl.static_range(BLOCKS):
@@ -113,7 +113,7 @@ def norm_backward_hopper_kernel(
     layout: gl.constexpr = block_layout(gl.num_warps())
     rings = ring(x, SLOTS, BLOCK), ring(dy, SLOTS, BLOCK)
     weight = ring(w, ALL, BLOCK)
-    arrays = x, dy, x_step, dy_step, rows, cols
+    arrays = (x, dy), (x_step, dy_step), rows, cols
     one = gl.arange(0, BLOCK, layout=layout)
     first = gl.program_id(1)
     for t in gl.static_range(SLOTS):
