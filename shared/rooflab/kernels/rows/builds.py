@@ -12,11 +12,12 @@ from typing import Any
 
 from rooflab.kernels.compiled import Build, types_of
 
+from .blocks import warp_blocks
 from .rings import ring_blocks
 
 __all__ = ["builds"]
 
-_COLS, _LONG_COLS = 4096, 16_384
+_SHORT_COLS, _COLS, _LONG_COLS = 1024, 4096, 16_384
 _ONCE = {"ROWS": 1, "COLS": _COLS}
 _TWICE = {"BLOCK": _COLS, "COLS": 16_384, "AHEAD": 0}
 _LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
@@ -63,6 +64,7 @@ def _hopper() -> dict[str, Build]:
     """Those in Gluon, where this Triton has it."""
     try:
         from . import triton_norm_hopper as norm
+        from . import triton_norm_warps as warps
         from . import triton_softmax_hopper as softmax
     except ImportError:
         return {}
@@ -82,4 +84,12 @@ def _hopper() -> dict[str, Build]:
         made[f"{kind}_backward_hopper"] = Build(
             kernel, types, sizes, choice["num_warps"], 1, ("rows",), ("sm90", "sm100"), gluon=True
         )
+        if kind != "softmax":
+            types = types | dict.fromkeys(("dy", "dh", "x"), "*i32")  # not in place: another build has them
+            modes = {name: sizes[name] for name in ("RESIDUAL", "CENTRED", "BIAS", "CHAINED")}
+            (one,) = warp_blocks(_SHORT_COLS)
+            made[f"{kind}_backward_short"] = Build(
+                warps.norm_backward_warps_kernel, types, {**modes, "COLS": _SHORT_COLS}, one["num_warps"], 1, ("rows",),
+                ("sm90", "sm100"), gluon=True,
+            )  # fmt: skip
     return made
