@@ -68,7 +68,7 @@ def forward_blocks(cols: int, most: int, *, fetches: bool = False, twice: bool =
     found = row_blocks(cols, most)
     if cols < LONG:
         # Four numbers a thread: so few registers that a multiprocessor has all of its 2,048 threads at work.
-        return found + [{"ROWS": 1, "num_warps": cols // 128} for _ in range(256 <= cols)]
+        return found + [{"ROWS": 1, "num_warps": cols // 128} for _ in range(cols >= 256)]
     again = [
         {"BLOCK": 8 * _THREADS * warps, "num_warps": warps}
         for warps in (32, 16, 8)
