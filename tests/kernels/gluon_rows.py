@@ -6,6 +6,7 @@ from rooflab.kernels import launching
 from rooflab.kernels.rows import rings, torch_norm, torch_softmax
 from rooflab.kernels.rows import triton_norm_forward_hopper as norm_forward_hopper
 from rooflab.kernels.rows import triton_norm_hopper as norm_hopper
+from rooflab.kernels.rows import triton_norm_warps as norm_warps
 from rooflab.kernels.rows import triton_softmax_hopper as softmax_hopper
 
 from . import gluon_threads as threads
@@ -57,6 +58,8 @@ def run(module, kernel, grid, *args, **constants):
             flat = torch.as_strided(
                 each, (each.untyped_storage().nbytes() // each.itemsize - each.storage_offset(),), (1,)
             )
+            if each.dtype == torch.bfloat16:
+                return threads.Pointer(flat.view(torch.int16).numpy().view(threads.BFLOAT16))
             return threads.Pointer(flat.numpy())
         return threads.tensor(np.float32(each) if isinstance(each, float) else np.int64(each))
 
@@ -68,7 +71,7 @@ def run(module, kernel, grid, *args, **constants):
 def take_over(monkeypatch):
     """Have the operators take these kernels, run as above; returns the choice that is to be used, and the launches.
 
-    A choice with PARTS is for gradients, and one without for the operators themselves.
+    A choice with PARTS is for gradients, one with ROWS for those of short rows, and any other for the operators.
     """
     wanted, seen, real = {}, [], rings.ring_blocks
     modules = {
@@ -76,6 +79,7 @@ def take_over(monkeypatch):
         "norm_backward_hopper_kernel": norm_hopper,
         "softmax_hopper_kernel": softmax_hopper,
         "softmax_backward_hopper_kernel": softmax_hopper,
+        "norm_backward_warps_kernel": norm_warps,
     }
 
     def launch(kernel, grid, *args, num_warps=4, **constants):
@@ -87,8 +91,11 @@ def take_over(monkeypatch):
         run(modules[name], name, grid, *args, **constants)
 
     def choices(kind, cols):
+        if "ROWS" in wanted:
+            return []
         return [wanted] if real(kind, 32_768) and ("PARTS" in wanted) == kind.endswith("_backward") else []
 
+    monkeypatch.setattr(torch_norm, "warp_blocks", lambda cols: [wanted] if "ROWS" in wanted else [])
     for module in (torch_norm, rings):
         monkeypatch.setattr(module, "launch", launch)
     for module in (torch_norm, torch_softmax, rings):

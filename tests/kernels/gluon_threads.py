@@ -10,8 +10,10 @@ import threading
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 PATIENCE_S = 20.0
+BFLOAT16 = pytest.importorskip("ml_dtypes", reason="needs bf16 in NumPy").bfloat16
 
 
 class Tensor(np.ndarray):
@@ -19,8 +21,8 @@ class Tensor(np.ndarray):
 
     type = SimpleNamespace(layout=None)
 
-    def to(self, dtype):
-        return self.astype(dtype)
+    def to(self, dtype, bitcast=False):
+        return self.view(dtype) if bitcast else self.astype(dtype)
 
     def permute(self, order):
         return self.transpose(order)
@@ -221,8 +223,9 @@ class Machine:
             where=lambda *each: tensor(np.where(*each)), maximum=np.maximum, minimum=np.minimum, exp2=np.exp2,
             log2=np.log2, sqrt=np.sqrt, max=lambda x, axis: x.max(axis), sum=lambda x, axis: x.sum(axis),
             rsqrt=lambda x: 1 / np.sqrt(x), to_tensor=tensor,
-            cdiv=lambda a, b: -(-a // b), static_range=range, convert_layout=lambda x, layout: x,
-            constexpr=lambda value: value, float32=np.float32, int32=np.int32, int64=np.int64,
+            cdiv=lambda a, b: -(-a // b), static_range=range, convert_layout=lambda x, layout, assert_trivial=False: x,
+            constexpr=lambda value: value, float32=np.float32, int16=np.int16, int32=np.int32, int64=np.int64,
+            bfloat16=BFLOAT16, join=lambda a, b: tensor(np.stack((a, b), -1)),
             SliceLayout=nothing, BlockedLayout=nothing, SwizzledSharedLayout=nothing, NVMMADistributedLayout=nothing,
             DotOperandLayout=nothing,
         )  # fmt: skip

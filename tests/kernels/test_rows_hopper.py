@@ -51,6 +51,46 @@ def test_what_comes_along_the_residual_stream_is_added(on_hopper):
     assert torch.equal(found[2], plain[2])
 
 
+@pytest.mark.parametrize("rows", [1, 4, 11])  # of four warps of two multiprocessors
+@pytest.mark.parametrize("cols", [1024, 976, 512, 336])
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+@pytest.mark.parametrize("dtype", [HALF, torch.bfloat16])
+def test_gradients_of_short_rows_agree_with_float64(dtype, name, cols, rows, on_hopper):
+    wanted, seen = on_hopper
+    wanted |= {"ROWS": 4, "PER_SM": 1, "num_warps": 4}
+    mine, reference, parameters = row_functions(name, cols, dtype)
+    agree(mine, reference, [random(rows, cols, dtype=dtype), *parameters], length=cols)
+    assert {grid for grid, _ in seen} == {(min(2, -(-rows // 4)),)}
+
+
+def test_what_comes_along_beside_short_rows_is_added_and_rows_may_lie_apart(on_hopper):
+    wanted, seen = on_hopper
+    wanted |= {"ROWS": 4, "PER_SM": 1, "num_warps": 4}
+    x, r, dy, dh, w, b = (random(6, 1040, dtype=HALF, seed=i) for i in range(6))
+    w, b = w[0, :1024].clone(), b[0, :1024].clone()
+    x, r, dy, dh = (each[:, 16:] for each in (x, r, dy, dh))
+    h, mean, rstd = torch_norm.norm(x, r, w, b, 1e-5, True)[1:]
+    plain = torch_norm.norm_backward(dy, None, h, w, mean, rstd, True)
+    found = torch_norm.norm_backward(dy, dh, h, w, mean, rstd, True)
+    assert len(seen) == 2
+    allowed = tolerance("fp16", 1, scale=float(found[0].abs().max()))
+    torch.testing.assert_close(found[0].double(), plain[0].double() + dh.double(), rtol=allowed.rtol, atol=allowed.atol)
+    assert torch.equal(found[1], plain[1])
+    assert torch.equal(found[2], plain[2])
+
+
+@pytest.mark.parametrize("cols", [128, 256, 512, 1024, 2048])
+def test_warps_have_short_rows_only(cols, monkeypatch):
+    monkeypatch.setattr(torch_norm, "on_hopper", rings.whole_lines)
+    for dtype in (HALF, torch.float32):
+        rows, w = torch.zeros(1, cols, dtype=dtype), torch.zeros(cols, dtype=dtype)
+        found = torch_norm._backward_blocks(cols, (rows, rows), w, centred=True, biased=True)
+        of_warps = [one for one in found if "STAGES" not in one]
+        assert bool(of_warps) is (dtype == HALF and 256 <= cols <= 1024)
+        assert found[0] not in of_warps, "what every chip can do comes first"
+        assert all(one["ROWS"] == one["num_warps"] for one in of_warps)
+
+
 @pytest.mark.parametrize("rows", [1, 9])
 @pytest.mark.parametrize("slots", [4, 7, 12])
 def test_gradients_of_softmax_agree_with_float64(rows, slots, on_hopper):

@@ -144,7 +144,9 @@ def test_choices_for_long_rows(width, most):
     assert all(one["AHEAD"] > 0 and one.get("ROWS", 1) == 1 for one in further)
     assert max(one["AHEAD"] for one in further) * width * 132 * 2 <= 18e6  # of 16 bits, in a cache of 50 MB
     assert blocks.forward_blocks(width, most, twice=False) == usual
-    assert blocks.forward_blocks(4096, most, fetches=True) == blocks.row_blocks(4096, most)
+    short = blocks.forward_blocks(4096, most, fetches=True)
+    assert short == [*blocks.row_blocks(4096, most), {"ROWS": 1, "num_warps": 32}], "and four numbers a thread"
+    assert blocks.forward_blocks(128, most) == blocks.row_blocks(128, most)
 
 
 def test_what_was_measured_can_still_be_chosen():

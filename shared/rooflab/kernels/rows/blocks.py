@@ -23,7 +23,7 @@ from rooflab.counters.interpreter import interpreting
 
 __all__ = [
     "LONG", "LONGEST", "MOST", "chained", "evenly", "forward_blocks", "long_blocks", "loop_blocks", "next_power_of_2",
-    "processors", "row_blocks",
+    "processors", "row_blocks", "warp_blocks",
 ]  # fmt: skip
 
 LONG = 8192  # elements of a row, from which on a kernel with sums over all rows reads each row twice
@@ -68,7 +68,8 @@ def forward_blocks(cols: int, most: int, *, fetches: bool = False, twice: bool =
     """
     found = row_blocks(cols, most)
     if cols < LONG:
-        return found
+        # Four numbers a thread: so few registers that a multiprocessor has all of its 2,048 threads at work.
+        return found + [{"ROWS": 1, "num_warps": cols // 128} for _ in range(cols >= 256)]
     again = [
         {"BLOCK": 8 * _THREADS * warps, "num_warps": warps}
         for warps in (32, 16, 8)
@@ -100,6 +101,20 @@ def loop_blocks(cols: int, row_bytes: int, most: int = 32) -> list[dict[str, Any
             found.append({"ROWS": one["ROWS"], "STAGES": stages, "PER_SM": per_sm, "num_warps": one["num_warps"]})
     one = row_blocks(cols, most)[0]
     return found or [{"ROWS": one["ROWS"], "STAGES": stages, "PER_SM": 1, "num_warps": one["num_warps"]}]
+
+
+@functools.cache
+def warp_blocks(cols: int) -> list[dict[str, Any]]:
+    """Return the choices for a kernel whose programs stay, and whose warps have a row each.
+
+    Args:
+        cols: of a row, a power of two: a warp loads 256 at a time, and holds up to 1,024 beside its sums.
+
+    >>> warp_blocks(1024)
+    [{'ROWS': 8, 'PER_SM': 1, 'num_warps': 8}]
+    """
+    warps = {1024: ((8, 1),), 512: ((16, 1), (8, 2)), 256: ((16, 2), (16, 1))}
+    return [{"ROWS": each, "PER_SM": per_sm, "num_warps": each} for each, per_sm in warps.get(cols, ())]
 
 
 def evenly(shares: int, most: int) -> int:

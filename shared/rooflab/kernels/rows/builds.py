@@ -13,11 +13,12 @@ from typing import Any
 
 from rooflab.kernels.compiled import Build, types_of
 
+from .blocks import warp_blocks
 from .rings import ring_blocks
 
 __all__ = ["builds", "hopper_build"]
 
-_COLS, _LONG_COLS = 4096, 16_384
+_SHORT_COLS, _COLS, _LONG_COLS = 1024, 4096, 16_384
 _ONCE = {"ROWS": 1, "COLS": _COLS}
 _TWICE = {"BLOCK": _COLS, "COLS": 16_384, "AHEAD": 0}
 _LOOP = {"ROWS": 2, "COLS": _COLS, "STAGES": 3}
@@ -64,6 +65,7 @@ def _hopper() -> dict[str, Build]:
     """Those in Gluon, where this Triton has it."""
     try:
         from . import triton_norm_hopper as norm
+        from . import triton_norm_warps as warps
         from . import triton_softmax_hopper as softmax
     except ImportError:
         return {}
@@ -82,6 +84,12 @@ def _hopper() -> dict[str, Build]:
             sizes |= {"PARTS": choice["PARTS"], "RESIDUAL": False, "CENTRED": centred, "BIAS": centred, **_ALONE}
         made[f"{kind}_backward_hopper"] = _in_gluon(kernel, types, sizes, choice)
         made[f"{kind}_hopper"] = hopper_build(kind, _LONG_COLS, ring_blocks(kind, _LONG_COLS)[0])
+        if kind != "softmax":
+            modes = {name: sizes[name] for name in ("RESIDUAL", "CENTRED", "BIAS", "CHAINED")}
+            types = {**types, **dict.fromkeys(("dy", "dh", "x"), "*i32")}
+            made[f"{kind}_backward_short"] = _in_gluon(
+                warps.norm_backward_warps_kernel, types, {**modes, "COLS": _SHORT_COLS}, warp_blocks(_SHORT_COLS)[0]
+            )
     return made
 
 

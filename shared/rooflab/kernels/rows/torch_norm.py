@@ -28,6 +28,7 @@ from .blocks import (
     loop_blocks,
     next_power_of_2,
     processors,
+    warp_blocks,
 )
 from .metal_source import on_apple
 from .rings import forward_choices, launch_ring, on_hopper, ring_blocks
@@ -177,11 +178,11 @@ def norm_backward(
         most = processors(x.device) * sizes.pop("PER_SM") // sizes.get("PARTS", 1)
         programs = evenly(-(-rows // sizes.get("ROWS", 1)), most)
         parts = torch.empty(1 + biased, programs, cols, dtype=torch.float32, device=x.device)
-        kernel, sizes = _backward_kernel(sizes, width, chain=modes["CHAINED"])
+        kernel, sizes, paired = _backward_kernel(sizes, width, chain=modes["CHAINED"])
+        arrays = [each.view(torch.int32) if paired else each for each in (gradient, along, given)]
         launch(
-            kernel, (sizes["PARTS"], programs) if "PARTS" in sizes else (programs,), dx, parts[0], parts[-1], gradient,
-            along, given, weight, mean if centred else rstd, rstd, rows, cols, gradient.stride(0), along.stride(0),
-            given.stride(0), **modes, **sizes,
+            kernel, (sizes["PARTS"], programs) if "PARTS" in sizes else (programs,), dx, parts[0], parts[-1], *arrays,
+            weight, mean if centred else rstd, rstd, rows, cols, *(each.stride(0) for each in arrays), **modes, **sizes,
         )  # fmt: skip
         _add_up(parts, dw, db, chain=modes["CHAINED"])
 
@@ -197,26 +198,31 @@ def _backward_blocks(
 ) -> list[dict[str, Any]]:
     """What the gradient of rows so wide can be launched with: rings for Hopper first, if rows are long."""
     rings = ring_blocks("layer_norm_backward" if centred else "rms_norm_backward", width)
-    rings = rings if rings and on_hopper(*loads, weight) else []
+    further = rings + warp_blocks(width)
+    further = further if further and on_hopper(*loads, weight) else []
     if width <= LONG:
-        return loop_blocks(width, width * sum(each.itemsize for each in loads)) + rings
-    return rings + long_blocks(width, biased + len(loads) - 1)[: MOST - len(rings)]
+        return loop_blocks(width, width * sum(each.itemsize for each in loads)) + further
+    return further + long_blocks(width, biased + len(loads) - 1)[: MOST - len(further)]
 
 
-def _backward_kernel(sizes: dict[str, Any], width: int, *, chain: bool) -> tuple[Any, dict[str, Any]]:
-    """The kernel that a choice is for, and all of its sizes."""
-    if "PARTS" not in sizes:
+def _backward_kernel(sizes: dict[str, Any], width: int, *, chain: bool) -> tuple[Any, dict[str, Any], bool]:
+    """The kernel that a choice is for, all of its sizes, and whether it takes two numbers as a word."""
+    if "STAGES" in sizes:
         from .triton_norm import norm_backward_kernel
 
-        return norm_backward_kernel, sizes | {"COLS": width}
+        return norm_backward_kernel, sizes | {"COLS": width}, False
+    if "ROWS" in sizes:
+        from .triton_norm_warps import norm_backward_warps_kernel
+
+        return norm_backward_warps_kernel, {"COLS": width, "num_warps": sizes["num_warps"]}, True
     sizes = sizes | {"BLOCKS": width // sizes["PARTS"] // sizes["BLOCK"]}
     if "SLOTS" in sizes:
         from .triton_norm_hopper import norm_backward_hopper_kernel
 
-        return norm_backward_hopper_kernel, sizes
+        return norm_backward_hopper_kernel, sizes, False
     from .triton_norm_long import long_norm_backward_kernel
 
-    return long_norm_backward_kernel, sizes | {"AHEAD": chain}
+    return long_norm_backward_kernel, sizes | {"AHEAD": chain}, False
 
 
 def _add_up(parts: Tensor, dw: Tensor, db: Tensor, *, chain: bool) -> None:
