@@ -131,8 +131,8 @@ def remarked(outcome: Outcome, longest_s: float) -> Outcome:
     if longest_s <= limit_s:
         return outcome
     told = (
-        f"A call or a cell took {longest_s:.0f} s; grading stops it after {limit_s:g} s, unless the course sets another "
-        "limit. Make it faster."
+        f"A call or a cell took {longest_s:.0f} s; grading stops it after {limit_s:g} s, unless the course sets "
+        "another limit. Make it faster."
     )
     return replace(outcome, remarks=(*outcome.remarks, told))
 
