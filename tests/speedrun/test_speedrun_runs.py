@@ -1,8 +1,6 @@
 """Whole runs at a toy shape: every rung, resuming after kill -9, several ranks, what stops a run."""
 
 import dataclasses
-import errno
-import io
 import json
 import math
 import os
@@ -345,26 +343,7 @@ def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
 def test_a_disk_that_is_full_is_told_as_such(tmp_path, monkeypatch):
     """What writes torch's archives meets the system's error, and raises one of its own about places in the file."""
     checkpoint.save(tmp_path, {"step": 1})
-    opened = os.fdopen
-
-    class Full(io.RawIOBase):
-        def __init__(self, handle, room=20_000):
-            self.file, self.room = opened(handle, "wb"), room
-
-        def writable(self):
-            return True
-
-        def write(self, data):
-            if not self.room:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            self.room -= (count := self.file.write(data[: self.room]))
-            return count
-
-        def close(self):
-            self.file.close()
-            super().close()
-
-    monkeypatch.setattr(os, "fdopen", lambda handle, mode: io.BufferedWriter(Full(handle)))
+    monkeypatch.setattr(os, "fdopen", toys.full)
     with pytest.raises(OSError, match="No space left") as caught:
         checkpoint.save(tmp_path, {"step": 2, "params": [torch.zeros(50_000)]})
     assert explain(caught.value) == "The disk is full: free some space and try again."
