@@ -249,10 +249,12 @@ class TestCompare:
         leave(tmp_path / "other", (1, 2, 3), lr=1e-3)
         leave(tmp_path / "one", (1, 2, 3), rungs=("muon",))
         leave(tmp_path / "two", (1, 2, 3), rungs=("muon", "rotary"))
+        leave(tmp_path / "tf32", (1, 2, 3), rungs=("tf32",))
         leave(tmp_path / "all", (1, 2, 3), rungs=tuple(many))
         for number, (a, b, names) in enumerate((
             ("plain", "one", ("A: baseline", "B: muon")), ("two", "one", ("A: rotary", "B: without rotary")),
             ("plain", "other", ("A: plain", "B: other")), ("all", "plain", ("A: 12 rungs more", "B: baseline")),
+            ("all", "tf32", ("A: 11 rungs more", "B: without 11 rungs")),
         ), 1):  # fmt: skip
             _, out, _ = command("compare", a, b)
             path = tmp_path / f".rooflab/speedrun/compare{f'-{number}' if number > 1 else ''}.svg"

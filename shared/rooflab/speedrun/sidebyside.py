@@ -30,6 +30,8 @@ def label(own: Sequence[str], others: Sequence[str], group: Group, folder: str) 
         folder: as it was given.
     """
     lacks = f"without {', '.join(others)}" if group.first.rungs else "baseline"
+    if len(lacks) > _LABEL:
+        lacks = f"without {len(others)} rungs"
     name = ", ".join(own) or (lacks if others else folder)
     return name if len(name) <= _LABEL else f"{len(own)} rungs more" if own else f"{name[: _LABEL - 1]}…"
 
