@@ -205,10 +205,10 @@ def measured_rung(config: Config, place: Here, framework: str = "torch", race: R
         if not place.device.is_accelerator:
             told |= counted_step(config, place) if framework == "torch" else counted_program(config, place)
         with_seeds: dict[str, Any] = {"then": race.others} if race else {}
-        lines: list[dict[str, Any]] = []
+        noted: dict[str, Any] = {}
 
         def say(line: dict[str, Any]) -> None:
-            lines.append({key: line[key] for key in NOTED if key in line})
+            noted.update({key: line[key] for key in NOTED if key in line})
             if race:
                 race.note(line)
 
@@ -220,7 +220,7 @@ def measured_rung(config: Config, place: Here, framework: str = "torch", race: R
         "step_s": result.step_s, "tokens_per_s": result.tokens_per_s, "mfu": mfu, "hfu": hfu, "start_s": result.start_s,
         "train_s": result.train_s, "peak_bytes": result.peak_bytes, "bits_per_byte": result.bits_per_byte,
         "steps": result.steps,
-    } | lines[-1] | (race.found() if race else {})  # fmt: skip
+    } | noted | (race.found() if race else {})  # fmt: skip
 
 
 def counted_step(config: Config, place: Here) -> dict[str, Any]:
