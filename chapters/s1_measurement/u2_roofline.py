@@ -121,13 +121,15 @@ plots.curves(
 # %%
 products = {fmt: [matmul_rate(device, fmt, n) for n in SIDES] for fmt in FORMATS}
 reached = {fmt: max(m.flops_per_s for m in sweep) for fmt, sweep in products.items()}
-near = [n for n, m in zip(SIDES, products[DTYPE], strict=True) if m.flops_per_s >= 0.9 * reached[DTYPE]]
+near = [m.flops_per_s >= 0.9 * reached[DTYPE] for m in products[DTYPE]]
+full = next((n for at, n in enumerate(SIDES) if all(near[at:])), None)  # from here on all are near
+message = f"near its peak from n = {full:,} on" if full else f"below its peak again at n = {SIDES[-1]:,}"
 
 # %%
 roof = roof.raised(bytes_per_s=max(times[-1].bytes_per_s for times in series.values()), flops_per_s=reached)
 plots.curves(
     SIDES, products, attribute="flops_per_s", unit="FLOP/s", key="matmul sweep", x="side n of the matrices", y="FLOP/s",
-    bounds={f"π, {DTYPE}": [roof.rate(DTYPE)] * len(SIDES)}, title=f"{DTYPE} is near its peak from n = {near[0]:,} on",
+    bounds={f"π, {DTYPE}": [roof.rate(DTYPE)] * len(SIDES)}, title=f"{DTYPE} is {message}",
 )  # fmt: skip
 show_ceilings(roof, device)
 

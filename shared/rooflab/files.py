@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from .state import atomic_write
+from .state import replacing
 
 __all__ = ["OutputError", "explain", "output_folder", "require_space", "write_atomic"]
 
@@ -96,14 +96,15 @@ def require_space(output: Path) -> None:
             )
 
 
-def write_atomic(path: Path, text: str) -> Path:
-    """Write UTF-8 text to the path by way of a temporary file and a rename; return the path.
+def write_atomic(path: Path, content: str | bytes) -> Path:
+    """Write bytes, or text as UTF-8, to the path by way of a temporary file and a rename; return the path.
 
     Raises:
         OutputError: the file could not be written; what stood there before is untouched.
     """
     try:
-        atomic_write(path, text)
+        with replacing(path) as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
     except OSError as error:
         raise _explain(error, path) from error
     return path

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -62,8 +63,9 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
         durable: also after a loss of power a reader finds the old file or the new one, whole.
 
     Raises:
-        OSError: the folder cannot be made or written; what was there is untouched.
+        OSError: the folder cannot be made or written, also where another error hides that; what was there is untouched.
     """
+    before = sys.exception()
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -75,8 +77,12 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
         # mkstemp makes files for the owner alone; a report or a record is for everyone who may read the folder.
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        # What writes archives meets a full disk, and raises an error of its own about what is missing in the file.
+        hidden = error.__context__
+        if isinstance(error, RuntimeError) and isinstance(hidden, OSError) and hidden is not before:
+            raise hidden from None
         raise
     if durable and os.name == "posix":  # the new name is on the disk too
         entry = os.open(path.parent, os.O_RDONLY)

@@ -2,11 +2,17 @@
 
 import json
 import subprocess
+import time
 
 import pytest
 
+from rooflab.grading.exercises import gist
+from rooflab.grading.gradingrun import StudentResult
+from rooflab.grading.outcome import Outcome
 from rooflab.grading.ownlab import is_visible, own_lab
+from rooflab.grading.ownmachine import TIMES, Guests, Timed, remarked
 from rooflab.grading.plainnotebook import Cell
+from rooflab.grading.rebuild import Step
 
 pytestmark = pytest.mark.xdist_group("grading")
 
@@ -85,6 +91,31 @@ def test_a_file_that_is_not_there_is_told(small):
     code, _, told = check(small, "nowhere.ipynb")
     assert code == 1
     assert "There is no notebook nowhere.ipynb" in told
+
+
+def test_a_call_that_is_longer_than_in_grading_is_remarked(tmp_path, monkeypatch):
+    guests = Guests(str(tmp_path))
+    monkeypatch.setattr(guests, "start", lambda what: time.sleep(1) or Guests.start(guests, what))
+    session = Timed(guests, TIMES)
+    try:
+        session.run(Step("solution", "import time\ntime.sleep(0.3)"))
+        session.run(Step("solution", "1"))
+    finally:
+        session.close()
+    assert 0.3 <= session.longest_s < 1.0, "what the process takes to start is not counted"
+    assert remarked(Outcome("lab"), 9.9).remarks == ()
+    (told,) = remarked(Outcome("lab"), 12.3).remarks
+    assert told.startswith("A call or a cell took 12 s; grading stops it after 10 s")
+
+
+def test_a_hint_stands_right_behind_what_it_is_for():
+    note = "a batch of one call\n  expected: 1\n  found:    2\n  hint:     Far too large: {'n': 1}"
+    assert gist(note) == "a batch of one call: Far too large."
+
+
+def test_remarks_in_a_row_are_divided_once():
+    failed = {"one": Outcome("one", failure="Its process ended with exit code 3."), "two": Outcome("two", failure="No")}
+    assert StudentResult("ada", failed, {}).remark == "Its process ended with exit code 3; No"
 
 
 def test_cells_of_the_student_run_once_and_those_that_checks_need_in_both():

@@ -37,10 +37,12 @@ ORDER = list(LAYERS)
 COMMANDS = {
     "speedrun.__main__",
     "speedrun.commands",
+    "speedrun.ending",
     "speedrun.interrupted",
     "speedrun.ladder",
     "speedrun.picture",
     "speedrun.race",
+    "speedrun.sidebyside",
     "speedrun.teller",
     "speedrun.data.commands",
     "speedrun.compare",

@@ -3,13 +3,14 @@
 import ast
 import json
 import signal
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from rooflab import cli
+from rooflab import cli, load
 from rooflab.device import Device, find_device
 from rooflab.roofline import Ceilings
 from rooflab.speedrun import commands, forecast, ladder, warming
@@ -17,6 +18,8 @@ from rooflab.speedrun.config import from_dict, preset
 from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.interrupted import stopped_early
 from rooflab.speedrun.model import GPT
+from rooflab.speedrun.naming import short
+from rooflab.speedrun.neighbours import Neighbours
 from rooflab.speedrun.ranks import Ranks
 from rooflab.speedrun.rungs import RUNGS, select
 from rooflab.speedrun.settings import quiet
@@ -178,12 +181,101 @@ def test_a_rung_for_other_texts_that_was_not_asked_for_by_name_is_left_out(capsy
 
 
 @pytest.mark.parametrize(
-    "options", [["--steps", "0"], ["--minutes", "-1"], ["--batch", "x"], ["--rung", "a", "--up-to", "b"]]
+    "options",
+    [["--steps", "0"], ["--minutes", "-1"], ["--save-every", "0"], ["--batch", "x"], ["--rung", "a", "--up-to", "b"]],
 )
 def test_a_wrong_call_is_told(options, capsys):
     with pytest.raises(SystemExit) as ended:
         run(*options, capsys=capsys)
     assert ended.value.code == 2
+
+
+@pytest.fixture
+def unmeasured(monkeypatch):
+    """A device whose ceilings are not known yet, and must not be measured."""
+    place = commands.Here(Device("cpu", "a processor", torch="cpu"), toys.corpus(), None, Ranks())
+    monkeypatch.setattr(commands, "here", lambda *_: place)
+    monkeypatch.setattr("rooflab.ceilings.measured_ceilings", lambda *_, **__: pytest.fail("measured"))
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize(("options", "missing"), [
+    ([], "torch"), (["ladder"], "torch"), (["--framework", "jax"], "jax"), (["--resume", "one"], "torch"),
+])  # fmt: skip
+def test_a_library_that_is_not_there_is_told_before_anything_is_measured(options, missing, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    code, out, err = run(*options, capsys=capsys)
+    assert (code, out) == (1, "")
+    assert err == f'rooflab: This needs the package {missing}: pip install "rooflab[{missing}]"\n'
+
+
+def test_the_rungs_are_listed_without_a_library(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert run("--list", capsys=capsys)[0] == 0
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize(("options", "why"), [
+    (["--rung", "graph"], "graph: a processor has no graphs to replay"),
+    (["--only", "tf32,fp8"], "tf32: a processor multiplies in no tf32; fp8: a processor multiplies in no fp8"),
+    (["ladder", "--only", "fp8"], "fp8: a processor multiplies in no fp8"),
+    (["--rung", "graph", "--framework", "jax"], "graph: "),
+])  # fmt: skip
+def test_where_nothing_is_left_of_what_was_named_nothing_is_trained(options, why, capsys):
+    code, out, err = run(*options, "--out", "one", capsys=capsys)
+    assert (code, out) == (1, "")
+    assert f"expected a rung that can be done here; found {why}" in err
+    assert not Path("one").exists()
+
+
+def test_where_some_are_left_of_what_was_named_the_others_are_left_out(capsys):
+    code, out, _ = run("--only", "muon,graph", "--steps", "1", *TOY, "--device", "cpu", "--out", "one", capsys=capsys)
+    assert code == 0
+    assert "The rung graph is left out" in out
+    assert "with the rungs muon: 1 step of" in out
+
+
+@pytest.mark.parametrize("used_s", [0.1, 2.8])
+def test_a_run_beside_others_says_so(used_s, capsys, monkeypatch):
+    monkeypatch.setattr(load.Watch, "load", lambda self: load.Load(2.0, used_s, 2, 2))
+    _, out, _ = run("--rung", "baseline", "--steps", "4", *TOY, "--set", "eval_every=2", "--out", "one", capsys=capsys)
+    sentence = "Disturbed: others used 1.4 of 2 cores meanwhile. Close other programs and run it again."
+    assert (sentence in out) == (used_s > 1)
+    told = {"others_cores": used_s / 2, "cores": 2, "disturbed": used_s > 1}
+    assert told.items() <= json.loads(Path("one/summary.json").read_text()).items()
+    lines = RunFolder(Path("one")).lines()
+    assert [told.items() <= line.items() for line in lines if "bits_per_byte" in line] == [True, True]
+    assert not any("disturbed" in line for line in lines if "loss" in line)
+    _, out, _ = run("ladder", "--only", "baseline,rotary", "--tokens", "200", *TOY, capsys=capsys)
+    names = "baseline, rotary: others used up to 1.4 of 2 cores meanwhile, so that times are too long."
+    assert (f"Disturbed: {names}" in out) == (used_s > 1)
+
+
+def test_what_others_compute_is_looked_at_on_a_processor_alone(monkeypatch):
+    monkeypatch.setattr(load.Watch, "load", lambda self: load.Load(2.0, 4.0, 2, 2))
+    evaluated = {"bits_per_byte": 1.0}
+    for device, world, looks in ((find_device(), 1, True), (find_device(), 2, False), (ABLE, 1, False)):
+        beside = Neighbours(device, world)
+        assert beside.noted({"loss": 1.0}) == {"loss": 1.0}
+        assert ("disturbed" in beside.noted(evaluated)) == looks == bool(beside.found)
+    monkeypatch.setattr(load.Watch, "load", lambda self: load.Load(0.01, 0.02, 2, 2))
+    beside = Neighbours(find_device())
+    assert [beside.noted(evaluated) for _ in range(2)] == [evaluated, evaluated], "too short to know"
+
+
+def test_a_config_that_is_damaged_says_what_to_do(capsys, tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "config.json").write_text("{")
+    code, _, err = run("--resume", "one", capsys=capsys)
+    assert code == 1
+    assert err.strip().endswith("): begin the run again, with another --out.")
+
+
+def test_long_choices_of_rungs_have_a_short_name():
+    names = [rung.name for rung in RUNGS if rung.change]
+    assert short(names) == f"up to {names[-1]}"
+    assert short(names[1::2]) == f"{len(names[1::2])} rungs, the last {names[1::2][-1]}"
+    assert short(["rotary", "muon"]) == "rotary, muon"
 
 
 def test_a_folder_with_a_run_is_not_written_over(capsys):
@@ -200,9 +292,35 @@ def test_a_folder_with_a_run_is_not_written_over(capsys):
 def test_the_figure_has_the_loss_of_every_step():
     from rooflab.speedrun.picture import every_loss
 
-    lines = [{"time_s": 1.0, "losses": [5.0, 4.0]}, {"time_s": 1.0, "valid_loss": 3.0},
-             {"time_s": 2.0, "losses": [None, 3.0]}]  # fmt: skip
-    assert every_loss(lines) == ([0.5, 1.0, 2.0], [5.0, 4.0, 3.0])
+    lines = [{"time_s": 1.0, "losses": [5.0, 4.0], "loss": 4.0, "train_bits_per_byte": 2.0},
+             {"time_s": 1.0, "valid_loss": 3.0},
+             {"time_s": 2.0, "losses": [None, 3.0], "loss": 3.0, "train_bits_per_byte": 1.5}]  # fmt: skip
+    assert every_loss(lines) == ([0.5, 1.0, 2.0], [2.5, 2.0, 1.5])
+
+
+@pytest.mark.parametrize("evaluations", [1, 3])
+def test_the_figure_has_one_unit_and_says_why_a_panel_has_one_point(evaluations):
+    from rooflab.speedrun.picture import draw
+
+    lines = [{"time_s": 1.0 + n, "losses": [5.0], "loss": 5.0, "train_bits_per_byte": 2.0} for n in range(3)]
+    lines += [{"time_s": 1.0 + n, "bits_per_byte": 2.0} for n in range(evaluations)]
+    left, right = draw(lines, "A run").axes
+    assert left.get_ylabel() == "training loss (bits per byte)"
+    assert right.get_ylabel() == "validation loss (bits per byte)"
+    assert [text.get_text().startswith("evaluated once") for text in right.texts] == [True] * (evaluations == 1)
+
+
+def test_a_disk_that_fills_up_leaves_no_half_of_a_figure(tmp_path, monkeypatch):
+    from rooflab.files import OutputError
+    from rooflab.speedrun.picture import save
+
+    lines = [{"time_s": 1.0, "bits_per_byte": 2.0}]
+    save(tmp_path, lines, "A run")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("rooflab.state.os.fdopen", toys.full)
+    with pytest.raises(OutputError, match=r"Cannot write .*figure\.png: the disk is full"):
+        save(tmp_path, [*lines, {"time_s": 2.0, "bits_per_byte": 1.0}], "A run")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_run_says_what_it_trains(capsys):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rooflab import cli
-from rooflab.speedrun import compare, curvesvg, finished, leaderboard, live, significance
+from rooflab.speedrun import compare, curvesvg, finished, leaderboard, live, sidebyside, significance
 from rooflab.speedrun.config import preset
 from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.pace import Result
@@ -44,6 +44,12 @@ def group(path, means, **changes):
     for seed, mean in enumerate(means):
         leave(path / f"seed-{seed}", (mean / 3, mean / 2, mean), seed=seed, **changes)
     return path
+
+
+def disturb(path):
+    """Others had computed beside the run in this folder."""
+    told = json.loads((path / "summary.json").read_text())
+    (path / "summary.json").write_text(json.dumps(told | {"others_cores": 1.4, "cores": 2, "disturbed": True}))
 
 
 @pytest.fixture
@@ -221,12 +227,55 @@ class TestCompare:
         assert "(4 of 5)" in row
         assert row.rpartition("|")[2].strip() == ""
         groups = {name: finished.one_group(finished.read_runs(tmp_path / name), name) for name in "ab"}
-        assert compare._title(groups, 1.2) == "Validation losses"
+        assert sidebyside.title(groups, 1.2) == "Validation losses"
 
     def test_what_is_the_same_is_said(self, command, tmp_path):
         group(tmp_path / "a", FIVE)
         _, out, _ = command("compare", "a/seed-0,a/seed-1", "a/seed-2,a/seed-3")
         assert "A and B have one config, one device and one version of the code." in out
+
+    def test_steps_are_those_that_were_trained(self, command, tmp_path):
+        leave(tmp_path / "a", (1, 2, 3), tokens=15_360)
+        leave(tmp_path / "b", (1, 2, 3), tokens=15_360, steps=40)
+        leave(tmp_path / "c", (1, 2, 3), tokens=15_360, steps=30)
+        _, out, _ = command("compare", "a", "b")
+        assert re.search(r"^steps +\| 30 \| 40$", out, re.MULTILINE)
+        assert json.loads(command("compare", "a", "b", "--json")[1])["differences"] == {"steps": [30, 40]}
+        assert "A and B have one config" in command("compare", "a", "c")[1]
+
+    def test_curves_are_named_by_what_differs_and_earlier_ones_stay(self, command, tmp_path):
+        many = [rung.name for rung in RUNGS if rung.change][:12]
+        leave(tmp_path / "plain", (1, 2, 3))
+        leave(tmp_path / "other", (1, 2, 3), lr=1e-3)
+        leave(tmp_path / "one", (1, 2, 3), rungs=("muon",))
+        leave(tmp_path / "two", (1, 2, 3), rungs=("muon", "rotary"))
+        leave(tmp_path / "tf32", (1, 2, 3), rungs=("tf32",))
+        leave(tmp_path / "all", (1, 2, 3), rungs=tuple(many))
+        for number, (a, b, names) in enumerate((
+            ("plain", "one", ("A: baseline", "B: muon")), ("two", "one", ("A: rotary", "B: without rotary")),
+            ("plain", "other", ("A: plain", "B: other")), ("all", "plain", ("A: 12 rungs more", "B: baseline")),
+            ("all", "tf32", ("A: 11 rungs more", "B: without 11 rungs")),
+        ), 1):  # fmt: skip
+            _, out, _ = command("compare", a, b)
+            path = tmp_path / f".rooflab/speedrun/compare{f'-{number}' if number > 1 else ''}.svg"
+            assert f"The curves are in {path}." in out
+            assert all(f"<!-- {name} -->" in path.read_text() for name in names)
+
+    def test_who_was_disturbed_is_said(self, command, tmp_path):
+        group(tmp_path / "a", FIVE)
+        group(tmp_path / "b", LATER, lr=1e-3)
+        assert "Disturbed" not in command("compare", "a", "b")[1]
+        disturb(tmp_path / "b" / "seed-1")
+        _, out, _ = command("compare", "a", "b")
+        assert "Disturbed: B (1 of 5 runs): others used 1.4 of 2 cores meanwhile, so that times are too long." in out
+
+    def test_a_figure_that_does_not_fit_onto_the_disk_leaves_nothing(self, command, tmp_path, monkeypatch):
+        group(tmp_path / "a", FIVE)
+        monkeypatch.setattr("rooflab.state.os.fdopen", toys.full)
+        code, _, err = command("compare", "a", "a", "--figure", "c.png")
+        assert code == 1
+        assert err.strip().endswith("c.png: the disk is full: free some space and try again.")
+        assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
     def test_bad_folders(self, command, tmp_path):
         good = group(tmp_path / "good", FIVE)
@@ -361,6 +410,18 @@ class TestLeaderboard:
         assert "toy to 0.5 bits per byte: none came there with all of its seeds, of 1." in out
         text = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert ">– baseline</text>" in text  # the legend gives it no rank, as the table does
+
+    def test_a_time_beside_others_is_marked(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, target=1.0)
+        group(tmp_path / "b", LATER, target=1.0, lr=1e-3)
+        command("leaderboard", ".", "--html", "page.html")
+        assert "isturbed" not in (tmp_path / "page.html").read_text()
+        disturb(tmp_path / "b" / "seed-1")
+        command("leaderboard", ".", "--html", "page.html")
+        text = (tmp_path / "page.html").read_text()
+        first, second = [row for row in Page(text).rows if row and row[0] in ("1", "2")]
+        assert ["disturbed: 1 of 5" in row[2] for row in (first, second)] == [False, True]
+        assert "beside so many of the runs others used the processor" in text
 
     def test_one_seed(self, command, tmp_path):
         group(tmp_path / "a", FIVE[:1], target=1.0)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rooflab.device import Device, find_device
+from rooflab.files import explain
 from rooflab.shortage import OutOfMemory
 from rooflab.speedrun import checkpoint, session
 from rooflab.speedrun.checkpoint import CheckpointError
@@ -335,6 +336,17 @@ def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "save", broken)
     with pytest.raises(OSError, match="disk full"):
         checkpoint.save(tmp_path, {"step": 2})
+    assert checkpoint.load(tmp_path) == {"step": 1}
+    assert [path.name for path in tmp_path.iterdir()] == [checkpoint.NAME]
+
+
+def test_a_disk_that_is_full_is_told_as_such(tmp_path, monkeypatch):
+    """What writes torch's archives meets the system's error, and raises one of its own about places in the file."""
+    checkpoint.save(tmp_path, {"step": 1})
+    monkeypatch.setattr(os, "fdopen", toys.full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        checkpoint.save(tmp_path, {"step": 2, "params": [torch.zeros(50_000)]})
+    assert explain(caught.value) == "The disk is full: free some space and try again."
     assert checkpoint.load(tmp_path) == {"step": 1}
     assert [path.name for path in tmp_path.iterdir()] == [checkpoint.NAME]
 

@@ -1,6 +1,9 @@
-"""A text that is learned in seconds, and a shape that learns it."""
+"""A text that is learned in seconds, a shape that learns it, and a disk that is full."""
 
+import errno
 import hashlib
+import io
+import os
 
 import numpy as np
 
@@ -28,3 +31,28 @@ def config(**changes):
         "lr": 1e-2, "vocabulary": WORDS,
     }  # fmt: skip
     return preset("tiny").change(**(toy | changes))
+
+
+class Full(io.RawIOBase):
+    """A file on a disk that has room for so many bytes more."""
+
+    def __init__(self, handle, room):
+        self.file, self.room = io.FileIO(handle, "wb"), room
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= (count := self.file.write(data[: self.room]))
+        return count
+
+    def close(self):
+        self.file.close()
+        super().close()
+
+
+def full(handle, mode, room=12_000):
+    """What `os.fdopen` gives on it."""
+    return io.BufferedWriter(Full(handle, room))

@@ -87,7 +87,7 @@ def _students(results: Sequence[StudentResult]) -> str:
     """The whole class: points, what waits for a person, how late, and what else there is to know."""
     rows = [
         [one.student, f"{one.score:g} of {one.points:g}", f"{one.waiting:g}" if one.waiting else "",
-         _late(one.late_s), _cut("; ".join(one.remarks), 200)]
+         _late(one.late_s), _cut(one.remark, 200)]
         for one in results
     ]  # fmt: skip
     return _words(table(("student", "points", "wait for you", "late", "remark"), rows)) if rows else ""

@@ -28,7 +28,7 @@ def gist(note: str) -> str:
     'the median: Sort first.'
     """
     lines = [line.strip() for line in note.strip().partition("\n\n")[0].splitlines()] or [""]
-    hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), "")
+    hint = next((line.removeprefix("hint: ").strip() for line in lines if line.startswith("hint: ")), "")
     hint = re.split(r": [{\[]", hint)[0].rstrip(".")  # without the settings and numbers that belong to it
     return f"{lines[0]}: {hint}{'' if hint[-1] in '?!' else '.'}" if hint else lines[0]
 

@@ -139,7 +139,7 @@ def _gpu_jobs(executor: str, jobs: int) -> int:
 def _table(results: Sequence[StudentResult]) -> str:
     rows = [
         [_printable(one.student), f"{one.score:g} of {one.points:g}", f"{one.waiting:g}" if one.waiting else "",
-         f"{one.seconds:.1f} s", "before" if one.done_before else "now", _printable("; ".join(one.remarks))]
+         f"{one.seconds:.1f} s", "before" if one.done_before else "now", _printable(one.remark)]
         for one in results
     ]  # fmt: skip
     return render_text(["student", "points", "waits", "time", "graded", "remark"], rows, width=terminal_width())

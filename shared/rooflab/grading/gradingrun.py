@@ -92,6 +92,11 @@ class StudentResult:
         return told
 
     @property
+    def remark(self) -> str:
+        """All of them in a row; some are sentences, whose full stop does not stand before a semicolon."""
+        return "; ".join(told.rstrip(".") for told in self.remarks)
+
+    @property
     def score(self) -> float:
         """The points that checks gave, and persons."""
         checked = sum(

@@ -10,13 +10,16 @@ output.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +30,17 @@ from .cellshell import make_shell
 from .channel import Ended
 from .examine import examine
 from .guest import serve
+from .outcome import Outcome
 from .ownlab import own_lab
 from .plainnotebook import read_cells
 from .provider import KERNEL, Times
 from .rebuild import rebuild
 from .session import Session
 
-__all__ = ["Guests", "main"]
+__all__ = ["Guests", "Timed", "main", "remarked"]
 
-# Slower machines than the grader's are students' too; only a loop without an end is to be stopped.
+# Slower machines than the grader's are students' too; only a loop without an end is to be stopped. What is longer than
+# in grading gets a remark.
 TIMES = Times(call_s=30.0, total_s=900.0)
 _START_S = 60.0
 _TOKEN = 32
@@ -101,6 +106,37 @@ class Guests:
         return f"its process ended with exit code {code}"
 
 
+class Timed(Session):
+    """A session that knows how long its longest call or cell took, without the start of the process."""
+
+    longest_s = 0.0
+    _began = 0.0
+
+    def deadline(self) -> float:
+        """Until when something that begins now has to be done."""
+        self._began = time.monotonic()
+        return super().deadline()
+
+    def _ask(self, head: dict[str, Any], value: object = None) -> tuple[dict[str, Any], Any]:
+        self._began = math.inf  # until the process is there
+        try:
+            return super()._ask(head, value)
+        finally:
+            self.longest_s = max(self.longest_s, time.monotonic() - self._began)
+
+
+def remarked(outcome: Outcome, longest_s: float) -> Outcome:
+    """The outcome, with a remark where a call took longer than grading would have waited."""
+    limit_s = Times().call_s
+    if longest_s <= limit_s:
+        return outcome
+    told = (
+        f"A call or a cell took {longest_s:.0f} s; grading stops it after {limit_s:g} s, unless the course sets "
+        "another limit. Make it faster."
+    )
+    return replace(outcome, remarks=(*outcome.remarks, told))
+
+
 def _read(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size and (piece := connection.recv(size - len(data))):
@@ -128,8 +164,9 @@ def main(arguments: list[str]) -> int:
     lab = own_lab(path.stem, cells)
     shell: Any = make_shell()
     sys.path[:0] = [str(path.parent)]
-    outcome = examine(lab, rebuild(lab, cells), Session(Guests(str(path.parent)), TIMES), shell, "own machine")
-    output.write(outcome.to_json())
+    session = Timed(Guests(str(path.parent)), TIMES)
+    outcome = examine(lab, rebuild(lab, cells), session, shell, "own machine")
+    output.write(remarked(outcome, session.longest_s).to_json())
     output.flush()
     os._exit(0)  # threads that a check has left behind are not waited for
 

@@ -7,17 +7,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from ..extras import require
 from .config import Config, ConfigError
 from .spelling import unknown
 
 if TYPE_CHECKING:
     from .data import Corpus
 
-__all__ = ["check_resume", "check_text", "names", "positive", "switches"]
+__all__ = ["check_installed", "check_left", "check_resume", "check_text", "names", "positive", "switches"]
 
 
 def names(text: str) -> list[str]:
@@ -99,6 +100,34 @@ def check_resume(options: argparse.Namespace) -> None:
     asked += ["--seeds"] * (options.seeds > 1)
     if asked:
         raise ConfigError(f"expected --resume without {', '.join(asked)}: a run goes on as it was begun")
+
+
+def check_installed(framework: str) -> None:
+    """Refuse to train without the libraries, before anything is measured; the twin starts from torch's initial values.
+
+    Raises:
+        MissingExtra: one is not installed.
+    """
+    for name in dict.fromkeys(("torch", framework)):
+        require(name, name)
+
+
+def check_left(named: Iterable[str], skipped: Mapping[str, str]) -> None:
+    """Refuse a run of which nothing is left that was asked for by name.
+
+    Where something is, the rest is left out and named, so that one command runs everywhere.
+
+    Args:
+        named: rungs; empty names say nothing.
+        skipped: those that are left out, with the reasons.
+
+    Raises:
+        ConfigError: all of them are left out.
+    """
+    wanted = [name for name in named if name]
+    if wanted and all(name in skipped for name in wanted):
+        reasons = "; ".join(f"{name}: {skipped[name]}" for name in wanted)
+        raise ConfigError(f"expected a rung that can be done here; found {reasons}")
 
 
 def check_text(config: Config, rungs: Iterable[str], text: Corpus) -> None:

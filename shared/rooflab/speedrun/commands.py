@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -18,12 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files import output_folder
-from ..plaintext import terminal_width
-from ..progress import clock_time
-from ..tables import render_text
-from ..units import format_si
-from .asked import check_resume, check_text, names, positive, switches
+from .asked import check_installed, check_left, check_resume, check_text, names, positive, switches
 from .config import PRESETS, Config, ConfigError, preset
+from .ending import finish
 from .teller import Teller
 
 if TYPE_CHECKING:
@@ -57,7 +53,9 @@ def add_speedrun_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", type=positive(float), metavar="BPB", help="stop at these bits per byte")
     parser.add_argument("--batch", type=positive(int), metavar="N", help="sequences of each rank and step")
     parser.add_argument("--seeds", type=positive(int), default=1, metavar="N", help="one run for each of N seeds")
-    parser.add_argument("--save-every", type=int, default=0, metavar="N", help="steps (default: once a minute)")
+    parser.add_argument(
+        "--save-every", type=positive(int), default=0, metavar="N", help="steps (default: once a minute)"
+    )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     parser.add_argument("--json", action="store_true", help="print each line of the log as JSON, and nothing else")
     actions = parser.add_subparsers(dest="action", metavar="ladder, compare, leaderboard, data")
@@ -126,6 +124,7 @@ def speedrun(options: argparse.Namespace) -> int:
         return 0
     if options.resume:
         check_resume(options)
+    check_installed(options.framework)
     with joined("gloo" if options.device == "cpu" else "") as ranks:
         return _resume(options, ranks) if options.resume else _run(options, ranks)
 
@@ -144,6 +143,7 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     chosen = narrowed(chosen, base) if options.framework == "jax" else chosen
     config = chosen.config.change(**switches(options.set))
     check_text(config, (options.rung, *options.only), place.data)
+    check_left((options.rung, *options.only), chosen.skipped)
     for name, reason in chosen.skipped.items():
         _tell(options, ranks, f"The rung {name} is left out: {reason}.")
     if options.minutes and options.framework == "jax":
@@ -165,7 +165,7 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
                 seeded, place.data, device=place.device, ranks=ranks, folder=_made(folder, ranks), say=teller,
                 save_every=options.save_every, ceilings=place.ceilings,
             ))  # fmt: skip
-        _finish(options, folder, results[-1], place, seeded)
+        finish(folder, results[-1], place, seeded, as_json=options.json)
         free()
     if len(results) > 1:
         bits = [result.bits_per_byte for result in results]
@@ -208,7 +208,7 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
             config, place.data, device=place.device, ranks=ranks, folder=options.resume, resume=True, say=teller,
             save_every=options.save_every, ceilings=place.ceilings,
         )  # fmt: skip
-    _finish(options, options.resume, result, place, config)
+    finish(options.resume, result, place, config, as_json=options.json)
     return 0
 
 
@@ -238,56 +238,3 @@ def _made(folder: Path, ranks: Ranks) -> Path:
 def _tell(options: argparse.Namespace, ranks: Ranks, sentence: str) -> None:
     if ranks.first:
         print(sentence, file=sys.stderr if options.json else sys.stdout)
-
-
-def _finish(options: argparse.Namespace, folder: Path, result: Result, place: Here, config: Config) -> None:
-    from .folder import RunFolder
-    from .naming import title
-    from .picture import save
-
-    if not place.ranks.first:
-        return
-    name, _ = title(config.rungs, {})
-    loss = _loss(result, config, 3) + "," * bool(config.target)
-    told = f"{config.preset}, {name}: {loss} after {format_si(result.train_s, 's')}"
-    save(folder, RunFolder(folder).lines(), told, target=config.target)
-    if options.json:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        print(json.dumps({"summary": summary, "folder": str(folder)}), flush=True)
-        return
-    print(render_text(["", ""], _outcome(result, place, config), width=terminal_width()))
-    print(f"Kept in {folder}.")
-
-
-def _loss(result: Result, config: Config, digits: int = 4) -> str:
-    """The validation loss at the end, and whether it is the target."""
-    short = f", short of the target of {config.target:g}" if config.target else ""
-    return f"{result.bits_per_byte:.{digits}f} bits per byte" + (", the target" if result.reached else short)
-
-
-def _outcome(result: Result, place: Here, config: Config) -> list[list[str]]:
-    """The outcome as rows of name and value."""
-    from ..roofline import Ceilings
-    from .session import beyond, ceiling_format, used
-
-    rows = [
-        ["validation loss", _loss(result, config)],
-        ["training", f"{_duration(result.train_s)}, {result.steps:,} steps, {result.tokens:,} tokens"],
-        ["before the first step", _duration(result.start_s)],
-        ["a step", f"{format_si(result.step_s, 's')}, {format_si(result.tokens_per_s, 'tokens/s')}"],
-    ]
-    kinds = {"measured ceiling": place.ceilings}
-    kinds |= {"datasheet": Ceilings.of_chip(place.device.spec)} if place.device.spec else {}
-    for name, ceilings in kinds.items():
-        if ceilings is not None:
-            known = config.of_text(place.data.vocabulary)
-            mfu, hfu = used(known, result.tokens_per_s, ceilings, place.ranks.world)
-            fmt = ceiling_format(known, ceilings)
-            rows.append([f"of the {name}", f"MFU {mfu:.1%}, HFU {hfu:.1%} (products in {fmt})"])
-            rows += [["", told]] if name != "datasheet" and (told := beyond(max(mfu, hfu))) else []
-    return rows + ([["peak memory", format_si(result.peak_bytes, "B")]] if result.peak_bytes else [])
-
-
-def _duration(seconds: float) -> str:
-    """Minutes and seconds; below ten seconds with the digits that say something."""
-    return clock_time(seconds) if seconds >= 10 else format_si(seconds, "s")

@@ -23,9 +23,11 @@ from ..tables import render_text
 from ..units import format_si
 from .asked import positive
 from .finished import Group, Run, RunsError, common_target, differences, one_group, read_runs
+from .neighbours import disturbed_among
+from .sidebyside import draw, free_name, label
 from .significance import LEVEL, Verdict, compared, least_p
 
-__all__ = ["add_compare_options", "compare", "draw", "mean_text", "verdict_text"]
+__all__ = ["add_compare_options", "compare", "mean_text", "verdict_text"]
 
 _MOMENTS = (0.25, 0.5, 0.75, 1.0)
 
@@ -38,7 +40,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("b", metavar="B", help="likewise")
     parser.add_argument("--target", type=positive(float), metavar="BPB",
                         help="bits per byte to which the time is taken (default: what all runs reached)")  # fmt: skip
-    drawn = "where the curves are drawn (.svg or .png; default: .rooflab/speedrun/compare.svg)"
+    drawn = "where the curves are drawn (.svg or .png; default: .rooflab/speedrun/compare.svg, or compare-2.svg, ...)"
     parser.add_argument("--figure", type=Path, metavar="FILE", help=drawn)
     parser.add_argument("--json", action="store_true", help="print everything as JSON, and nothing else")
 
@@ -46,13 +48,16 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
 def compare(options: argparse.Namespace) -> int:
     """Compare two groups of runs: print tables and the test, draw the curves; returns the exit code."""
     a, b = (_group(text, name) for text, name in ((options.a, "A"), (options.b, "B")))
-    figure = options.figure or Path(".rooflab/speedrun/compare.svg")
+    figure = options.figure or free_name(Path(".rooflab/speedrun/compare.svg"))
     if figure.suffix not in (".svg", ".png"):
         raise RunsError(f"expected a figure whose name ends in .svg or .png; found {figure}")
     same = a.first.text == b.first.text
     target = options.target or common_target([a, b])
     path = output_folder(figure.parent) / figure.name
-    draw(path, {"A": a, "B": b}, target if same else 0.0)
+    own = _own_rungs(a, b)
+    labels = [f"{name}: {label(*sides)}" for name, *sides in
+              (("A", own[0], own[1], a, options.a), ("B", own[1], own[0], b, options.b))]  # fmt: skip
+    draw(path, {"A": a, "B": b}, target if same else 0.0, labels)
     if options.json:
         print(json.dumps(_values(a, b, target if same else None)))
         return 0
@@ -63,6 +68,7 @@ def compare(options: argparse.Namespace) -> int:
         _moments(a, b) if same else "",
         _judged(a, b, target) if same else "The runs looked at different texts or windows of them: losses, and times "
         "to a loss, are not compared.",
+        disturbed_among({name: [run.outcome for run in some.runs] for name, some in (("A", a), ("B", b))}),
         f"The curves are in {path}.",
     ))))  # fmt: skip
     return 0
@@ -79,11 +85,9 @@ def _group(text: str, name: str) -> Group:
 
 def _configs(a: Group, b: Group, width: int) -> str:
     """The fields that differ, and what else does."""
-    rows = [[name, *map(_shown, pair)] for name, pair in differences(a.first.config, b.first.config).items()]
-    rungs = [set(group.first.rungs) for group in (a, b)]
-    only = [", ".join(name for name in group.first.rungs if name not in other) or "-"
-            for group, other in zip((a, b), reversed(rungs), strict=True)]  # fmt: skip
-    rows += [["rungs of its own", *only]] if rungs[0] != rungs[1] else []
+    rows = [[name, *map(_shown, pair)] for name, pair in _differences(a, b).items()]
+    only = [", ".join(own) or "-" for own in _own_rungs(a, b)]
+    rows += [["rungs of its own", *only]] if only != ["-", "-"] else []
     told: dict[str, Callable[[Run], str]] = {
         "framework": lambda run: run.framework, "device": lambda run: run.device, "code": lambda run: run.code,
         "text": lambda run: f"{run.told['data'].get('name')} {run.told['data'].get('digest', '')[:10]}",
@@ -92,6 +96,20 @@ def _configs(a: Group, b: Group, width: int) -> str:
     if not rows:
         return "A and B have one config, one device and one version of the code."
     return render_text(["differs", "A", "B"], rows, width=width)
+
+
+def _differences(a: Group, b: Group) -> dict[str, tuple[Any, Any]]:
+    """The fields of the configs that differ; steps as they were trained, where the preset's tokens gave them."""
+    found = differences(a.first.config, b.first.config)
+    if "steps" in found:
+        found["steps"] = (a.first.steps, b.first.steps)
+    return {name: pair for name, pair in found.items() if pair[0] != pair[1]}
+
+
+def _own_rungs(a: Group, b: Group) -> tuple[list[str], list[str]]:
+    """The rungs of each that the other has not."""
+    one, other = a.first.rungs, b.first.rungs
+    return [name for name in one if name not in other], [name for name in other if name not in one]
 
 
 def _shown(value: Any) -> str:
@@ -178,7 +196,7 @@ def _judged(a: Group, b: Group, target: float) -> str:
                 "first evaluation was below that already, and the time in the table is the most that it can be. Train "
                 "with --set eval_every=N, N being a few steps.")  # fmt: skip
     coarse = any(len(run.curve.bits) < 3 for group in (a, b) for run in group.runs)
-    hint = " A run was evaluated less than three times: with --set eval_every=N the time says more." if coarse else ""
+    hint = " A run was evaluated fewer than three times: with --set eval_every=N the time says more." if coarse else ""
     return f"Time to {target:.4g} bits per byte: {verdict_text(a.times_s(target), b.times_s(target))}{hint}"
 
 
@@ -211,7 +229,7 @@ def _asked(verdict: Verdict, n: int, m: int, names: tuple[str, str]) -> str:
 
 def _values(a: Group, b: Group, target: float | None) -> dict[str, Any]:
     """The same for machines."""
-    found: dict[str, Any] = {"differences": differences(a.first.config, b.first.config), "target": target}
+    found: dict[str, Any] = {"differences": _differences(a, b), "target": target}
     for name, group in (("a", a), ("b", b)):
         found[name] = {
             "folders": [str(run.path) for run in group.runs], "seeds": [run.config["seed"] for run in group.runs],
@@ -223,41 +241,3 @@ def _values(a: Group, b: Group, target: float | None) -> dict[str, Any]:
         found["test"] = verdict and {"p": verdict.p, "welch_p": verdict.welch_p, "difference_s": verdict.difference,
                                      "interval_s": [verdict.low, verdict.high], "needed": verdict.needed}  # fmt: skip
     return found
-
-
-# --- the curves
-
-
-def draw(path: Path, groups: dict[str, Group], target: float) -> None:
-    """Draw validation losses over time and over steps, one look for each group; written as SVG or PNG."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from ..plots.style import BOUND, house_style, series_style, set_axis
-
-    with matplotlib.rc_context(house_style | {"svg.hashsalt": "rooflab"}):
-        fig = Figure(figsize=(7.6, 3.4), layout="constrained")
-        axes = fig.subplots(1, 2, sharey=True)
-        for ax, key, label, unit in ((axes[0], "times_s", "training time", "s"), (axes[1], "steps", "steps", "")):
-            for number, (name, group) in enumerate(groups.items()):
-                for run in group.runs:
-                    ax.plot(getattr(run.curve, key), run.curve.bits, markersize=3.5, linewidth=1.4,
-                            label=name if run is group.first else None, **series_style(number))  # fmt: skip
-            if target:
-                ax.axhline(target, linestyle="--", label="target", **dict[str, Any](BOUND))
-            set_axis(ax.xaxis, label=label, unit=unit, log=False)
-        axes[0].set_ylabel("validation loss (bits per byte)")
-        axes[1].legend()
-        fig.suptitle(_title(groups, target), x=0.01, ha="left", wrap=True)
-        if path.suffix == ".png":
-            fig.savefig(path, dpi=192)
-        else:
-            fig.savefig(path, format="svg", metadata={"Date": None})
-
-
-def _title(groups: dict[str, Group], target: float) -> str:
-    times = {name: group.times_s(target) for name, group in groups.items()} if target else {}
-    if not times or any(len(some) < len(groups[name].runs) for name, some in times.items()):
-        return "Validation losses"
-    told = ", ".join(f"{name} in {format_si(fmean(some), 's')}" for name, some in times.items())
-    return f"{target:.4g} bits per byte: {told}"

@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from .config import ConfigError, from_dict
+
 __all__ = ["Curve", "Group", "Run", "RunsError", "common_target", "differences", "grouped", "one_group", "read_runs"]
 
 _NOT_ASKED = ("seed", "target", "log_every", "threads")  # they do not make a run another one
@@ -79,6 +81,14 @@ class Run:
     def text(self) -> tuple[Any, ...]:
         """What two runs must share for their losses to be comparable: the text's digest, the windows looked at."""
         return (self.told["data"].get("digest", ""), self.config["length"], self.config["eval_tokens"])
+
+    @property
+    def steps(self) -> int:
+        """Steps that it was to train for, also where they followed from the preset's tokens."""
+        try:
+            return from_dict(self.config).all_steps(self.told["ranks"])
+        except (ConfigError, TypeError):  # of another version
+            return int(self.outcome["steps"])
 
     def reached(self, target: float) -> tuple[float, int] | None:
         """Seconds of training and steps at the first evaluation at the target or below; None: there was none."""

@@ -91,7 +91,7 @@ class RunFolder:
         try:
             return from_dict(json.loads(path.read_text(encoding="utf-8")))
         except ValueError as error:
-            raise ConfigError(f"{path} cannot be used: {error}") from error
+            raise ConfigError(f"{path} cannot be used ({error}): begin the run again, with another --out.") from error
 
     def data_name(self) -> str:
         """The name of the corpus that the run was begun on.

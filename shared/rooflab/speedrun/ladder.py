@@ -21,8 +21,9 @@ from ..plaintext import terminal_width
 from ..progress import Progress
 from ..tables import render_text
 from ..units import format_si
-from .asked import check_text, names, positive, switches
+from .asked import check_installed, check_left, check_text, names, positive, switches
 from .config import Config, ConfigError
+from .neighbours import NOTED, disturbed_among
 from .race import Race, common_target, families, judge, judged_often, raced_cells, raced_legend
 
 if TYPE_CHECKING:
@@ -41,7 +42,13 @@ def add_ladder_options(parser: argparse.ArgumentParser) -> None:
 
     parser.set_defaults(call=run_ladder)
     add_run_options(parser)
-    parser.add_argument("--only", type=names, default=[], metavar="A,B", help="the ladder up to each of these alone")
+    parser.add_argument(
+        "--only",
+        type=names,
+        default=[],
+        metavar="A,B",
+        help="climb up to A and up to B, with all rungs below each (in a run: these two alone)",
+    )
     parser.add_argument("--without", type=names, default=[], metavar="A,B", help="leave these out of every run")
     parser.add_argument("--tokens", type=positive(int), metavar="N", help="that each rung trains on")
     parser.add_argument("--target", type=positive(float), metavar="BPB", help="tell the time to these bits per byte")
@@ -72,6 +79,7 @@ def run_ladder(options: argparse.Namespace) -> int:
     for name in (*options.only, *options.without):
         find_rung(name)
     _check(options)
+    check_installed(options.framework)
     place = here(options.data, options.device, Ranks())
     base = find_config(options, place.device).change(target=0.0)
     base = base.change(tokens=options.tokens or (_TOKENS if place.device.is_accelerator else base.tokens))
@@ -85,6 +93,7 @@ def run_ladder(options: argparse.Namespace) -> int:
         check_text(plan.config, options.only, place.data)
     if not plans:
         raise ConfigError("expected a rung to be left: --only and --without leave none")
+    check_left(options.only, {rung: plan.skipped[rung] for rung, _, plan in plans if rung in plan.skipped})
     place.measure(quiet=options.json)
     _compile(plans, options, place)
     values: dict[str, Any] = {"preset": base.preset, "tokens": base.tokens, "data": place.data.name}
@@ -195,10 +204,15 @@ def measured_rung(config: Config, place: Here, framework: str = "torch", race: R
     try:
         if not place.device.is_accelerator:
             told |= counted_step(config, place) if framework == "torch" else counted_program(config, place)
-        with_seeds: dict[str, Any] = {}
-        if race:
-            with_seeds = {"say": race.note, "then": race.others}
-        result = trainer_of(framework)(config, place.data, device=place.device, **with_seeds)
+        with_seeds: dict[str, Any] = {"then": race.others} if race else {}
+        noted: dict[str, Any] = {}
+
+        def say(line: dict[str, Any]) -> None:
+            noted.update({key: line[key] for key in NOTED if key in line})
+            if race:
+                race.note(line)
+
+        result = trainer_of(framework)(config, place.data, device=place.device, say=say, **with_seeds)
     except (MemoryError, Stopped, RuntimeError, ConfigError) as error:
         return told | {"error": str(error).splitlines()[0]}
     mfu, hfu = used(config, result.tokens_per_s, place.ceilings)
@@ -206,7 +220,7 @@ def measured_rung(config: Config, place: Here, framework: str = "torch", race: R
         "step_s": result.step_s, "tokens_per_s": result.tokens_per_s, "mfu": mfu, "hfu": hfu, "start_s": result.start_s,
         "train_s": result.train_s, "peak_bytes": result.peak_bytes, "bits_per_byte": result.bits_per_byte,
         "steps": result.steps,
-    } | (race.found() if race else {})  # fmt: skip
+    } | noted | (race.found() if race else {})  # fmt: skip
 
 
 def counted_step(config: Config, place: Here) -> dict[str, Any]:
@@ -274,6 +288,8 @@ def table(found: Mapping[str, Mapping[str, Any]], *, counted: bool, target: floa
     legend += raced_legend(found, target) if raced else ""
     legend += " FLOP, bytes, operations: counted, of an eager step; in JAX of a compiled one." if counted else ""
     lines.append(f"{legend} {seconds:.0f} s of training and compiling in all.")
+    if told := disturbed_among({name: [one] for name, one in found.items()}):
+        lines.append(told)
     if told := beyond(max((max(one["mfu"], one["hfu"]) for one in found.values() if "step_s" in one), default=0)):
         lines.append(told)
     return "\n".join(lines)

@@ -193,6 +193,8 @@ def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> st
         "Times are means over seeds with their 95 % interval (Student's t); they leave out compiling and evaluation. "
         f"Against the next: the permutation test on these times, two-sided; a lead counts where p is below {LEVEL:g}."
     ) if target else "These runs had no target: they are in the order of their loss at the end."  # fmt: skip
+    if any(run.outcome.get("disturbed") for entry in entries for run in entry.group.runs):
+        times += " Disturbed: beside so many of the runs others used the processor's cores, and they took longer."
     note = (
         f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. {times} "
         "The axis of time is logarithmic, here and in the table. Losses are in bits per byte."
@@ -260,6 +262,8 @@ def _time(entry: Entry, *, first: bool) -> str:
     shown = format_si(fmean(times), "s", digits=4)
     low, high = interval(times)
     spread = _quiet(f"{_half(high - low)}, 95 %") if len(times) > 1 else _quiet("one seed")
+    others = sum(bool(run.outcome.get("disturbed")) for run in entry.group.runs)
+    spread += _quiet(f"disturbed: {others} of {len(entry.group.runs)}") if others else ""
     return f'<span class="{"first" if first else ""}">{escape(shown)}</span>{spread}'
 
 

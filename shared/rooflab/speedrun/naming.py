@@ -11,7 +11,9 @@ from typing import Any
 
 from .rungs import RUNGS
 
-__all__ = ["title"]
+__all__ = ["counted", "short", "title"]
+
+_SHORT = 60  # letters: with the loss and the time, what two lines of a figure's title hold
 
 
 def title(rungs: Sequence[str], deviations: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -28,3 +30,22 @@ def title(rungs: Sequence[str], deviations: Mapping[str, Any]) -> tuple[str, lis
         if len(left_out) < len(rungs) and len(left_out) <= 4 and len(rungs) > 1:
             return f"up to {known[-1]}" + (f", without {', '.join(left_out)}" if left_out else ""), changes
     return ", ".join(rungs), changes
+
+
+def short(rungs: Sequence[str]) -> str:
+    """The same in a line: where the name is long, how many rungs there are, and the last of them.
+
+    >>> short(["rotary", "muon"])
+    'rotary, muon'
+    """
+    name, _ = title(rungs, {})
+    return name if len(name) <= _SHORT else f"{len(rungs)} rungs, the last {rungs[-1]}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "step"), counted(1200, "step")
+    ('1 step', '1,200 steps')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -22,13 +22,15 @@ from . import checkpoint, forecast
 from .config import Config
 from .data import Corpus
 from .folder import RunFolder, version
+from .naming import counted
+from .neighbours import Neighbours
 from .pace import Result
 from .ranks import Ranks
 
 if TYPE_CHECKING:
     from .train import Trainer
 
-__all__ = ["beyond", "ceiling_format", "free", "opening", "run_once", "steps_in", "used"]
+__all__ = ["beyond", "ceiling_format", "free", "opening", "run_once", "shares", "steps_in", "used"]
 
 
 def run_once(
@@ -58,9 +60,10 @@ def run_once(
 
     device, ranks = device or find_device(), ranks or Ranks()
     run = RunFolder(folder) if folder is not None and ranks.first else None
+    neighbours = Neighbours(device, ranks.world)
 
     def tell(line: dict[str, Any]) -> None:
-        if "loss" in line:
+        if "loss" in (line := neighbours.noted(line)):
             line = line | {"train_bits_per_byte": line["loss"] * bits}
         if ceilings is not None and "tokens_per_s" in line:
             line = line | {"mfu": used(trainer.config, line["tokens_per_s"], ceilings, ranks.world)[0]}
@@ -92,8 +95,7 @@ def run_once(
                 raise
             raise OutOfMemory(f"The memory is not enough. {forecast.advice(sized, device.memory_bytes)}") from error
         if run:
-            run.end(result, {"mfu_hfu": used(trainer.config, result.tokens_per_s, ceilings, ranks.world)}
-                    if ceilings else {})  # fmt: skip
+            run.end(result, shares(trainer.config, result, ceilings, ranks.world) | neighbours.found)
             checkpoint.remove(run.path)
     if received() > before:  # a signal in the last step, which was waited for
         raise KeyboardInterrupt
@@ -104,7 +106,7 @@ def opening(config: Config, data: Corpus, world: int = 1) -> str:
     """Return what is about to be trained, in a sentence: the shape, the text, the rungs and the length."""
     rungs = f"with the rungs {', '.join(config.rungs)}" if config.rungs else "as the baseline, without a rung"
     return (
-        f"Training {config.preset} on {data.name} {rungs}: {config.all_steps(world):,} steps of "
+        f"Training {config.preset} on {data.name} {rungs}: {counted(config.all_steps(world), 'step')} of "
         f"{config.tokens_per_step(world):,} tokens."
         + (" The compiler works before the first step." if config.compile != "no" else "")
     )
@@ -119,6 +121,11 @@ def ceiling_format(config: Config, ceilings: Ceilings) -> str:
 def used(config: Config, tokens_per_s: float, ceilings: Ceilings, world: int = 1) -> tuple[float, float]:
     """MFU and HFU against these ceilings."""
     return forecast.utilization(config, tokens_per_s, ceilings.rate(ceiling_format(config, ceilings)), world=world)
+
+
+def shares(config: Config, result: Result, ceilings: Ceilings | None, world: int = 1) -> dict[str, Any]:
+    """MFU and HFU of a run as its outcome has them, where ceilings are known."""
+    return {"mfu_hfu": used(config, result.tokens_per_s, ceilings, world)} if ceilings else {}
 
 
 def beyond(share: float) -> str:

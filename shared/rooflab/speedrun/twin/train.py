@@ -27,10 +27,11 @@ from ..config import Config, ConfigError
 from ..data import Corpus
 from ..folder import RunFolder, version
 from ..forecast import advice
+from ..neighbours import Neighbours
 from ..optimizers import rate
 from ..pace import Clock, Result
 from ..ranks import Ranks
-from ..session import used
+from ..session import shares, used
 from ..watch import Stopped
 from .scope import refuse
 
@@ -70,7 +71,10 @@ def _run(
     if run:
         run.begin(config, version(device, data, 1) | {"framework": "jax"})
 
+    neighbours = Neighbours(device)
+
     def tell(line: dict[str, Any]) -> None:
+        line = neighbours.noted(line)
         if "loss" in line:
             line = line | {"train_bits_per_byte": line["loss"] * bits}
         if ceilings is not None and "tokens_per_s" in line:
@@ -89,7 +93,7 @@ def _run(
             raise
         raise OutOfMemory(f"The memory is not enough. {advice(config, device.memory_bytes)}") from error
     if run:
-        run.end(result, {"mfu_hfu": used(config, result.tokens_per_s, ceilings)} if ceilings else {})
+        run.end(result, shares(config, result, ceilings) | neighbours.found)
     return result
 
 
