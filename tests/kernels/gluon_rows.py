@@ -10,6 +10,7 @@ from rooflab.kernels.rows import triton_norm_warps as norm_warps
 from rooflab.kernels.rows import triton_softmax_hopper as softmax_hopper
 
 from . import gluon_threads as threads
+from . import ptx_words
 from .agreement import torch
 
 
@@ -34,6 +35,14 @@ class Copies:
                 target[...] = np.where(mask, array[places], 0)
 
 
+def carried_out(asm, constraints, given, dtype, is_pure, pack):
+    """Assembly that makes two words of one."""
+    assert (constraints, is_pure, pack) == ("=r,=r,r", True, 2)
+    (block,) = given
+    both = np.stack(ptx_words.run(asm, [np.ascontiguousarray(block).view(np.uint32)], outputs=2), -1)
+    return threads.tensor(both.reshape(block.shape).view(dtype))
+
+
 class Machine(threads.Machine):
     """One program of a grid (parts, programs)."""
 
@@ -43,6 +52,7 @@ class Machine(threads.Machine):
         gl.num_programs = lambda axis: self.programs[axis]
         gl.num_warps = lambda: 4
         gl.reduce = lambda both, axis, function: tuple(each.sum(axis) for each in both)
+        gl.inline_asm_elementwise = carried_out
         return gl
 
     def copies(self):

@@ -12,16 +12,17 @@ import numpy as np
 _MINUS = np.uint32(0x80008000)
 
 
-def run(asm, values):
-    """The word $0 that instructions leave, of arrays of words $1, $2, ..."""
-    names = {f"${place}": value for place, value in enumerate(values, start=1)}
+def run(asm, values, outputs=1):
+    """The words $0, $1, ... that instructions leave, of arrays of words behind these; one is returned alone."""
+    names = {f"${place}": value for place, value in enumerate(values, start=outputs)}
     for line in asm.strip().strip("{}").split(";"):
         name, _, operands = line.strip().partition(" ")
         if not name or name == ".reg":
             continue
         into, *given = [each.strip() for each in operands.split(",")]
         names[into] = _CARRIED_OUT[name](*(_value(names, each) for each in given))
-    return names["$0"]
+    made = [names[f"${place}"] for place in range(outputs)]
+    return made if outputs > 1 else made[0]
 
 
 def install(monkeypatch):

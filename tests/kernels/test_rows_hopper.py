@@ -36,6 +36,16 @@ def test_gradients_of_norms_agree_with_float64(name, rows, parts, slots, on_hopp
     assert {grid for grid, _ in seen} == {(parts, min(rows, 4 // parts))}
 
 
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "softmax"])
+def test_gradients_in_bf16(name, on_hopper):
+    """Whose numbers become those of fp32 by instructions of their own."""
+    wanted, seen = on_hopper
+    wanted |= {"PARTS": 1, "BLOCK": 1024, "SLOTS": 4, "PER_SM": 2, "num_warps": 4}
+    mine, reference, parameters = row_functions(name, 4000, torch.bfloat16)
+    agree(mine, reference, [random(3, 4000, dtype=torch.bfloat16), *parameters], length=4000)
+    assert seen
+
+
 def test_what_comes_along_the_residual_stream_is_added(on_hopper):
     wanted, seen = on_hopper
     wanted |= {"PARTS": 2, "BLOCK": 1024, "SLOTS": 3, "PER_SM": 1, "num_warps": 4}

@@ -43,6 +43,15 @@ def test_rows_agree_with_float64(name, rows, cols, slots, on_hopper):
     assert seen[0][1]["FULL"] is (cols % 1024 == 0)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_in_bf16(name, on_hopper):
+    """Whose numbers become those of fp32 by instructions of their own."""
+    mine, reference, parameters = row_functions(name, 2000, torch.bfloat16)
+    x = random(3, 2000, dtype=torch.bfloat16)
+    near(mine(x, *parameters), reference(x.double(), *[each.double() for each in parameters]), length=2000)
+    assert on_hopper[1]
+
+
 @pytest.mark.parametrize(("centred", "biased"), [(False, False), (True, False), (True, True)])
 def test_what_backward_needs_is_kept(centred, biased, on_hopper):
     x, w, b = random(3, 2000, dtype=HALF), *random(2, 2000, dtype=HALF, seed=1)

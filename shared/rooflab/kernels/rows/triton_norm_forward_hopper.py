@@ -20,7 +20,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from ..attend.triton_gluon import load_each
-from .triton_ring_hopper import add_pairs, block_layout, eights, ring, send_for, take
+from .triton_ring_hopper import add_pairs, block_layout, eights, ring, send_for, take, widened
 
 __all__ = ["norm_hopper_kernel"]
 
@@ -100,9 +100,9 @@ def norm_hopper_kernel(
         for k in gl.static_range(BLOCKS):
             c = k * BLOCK + one
             n = blocks[k] * s - m * s if CENTRED else blocks[k] * s
-            n *= parameters[0].index(k).load(layout).to(gl.float32)
+            n *= widened(parameters[0].index(k).load(layout))
             if BIAS:
-                n += parameters[1].index(k).load(layout).to(gl.float32)
+                n += widened(parameters[1].index(k).load(layout))
             gl.store(y + cols.to(gl.int64) * row + c, n.to(y.dtype.element_ty), mask=c < cols)
         turn += BLOCKS
     async_copy.wait_group(0)

@@ -23,7 +23,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.language.extra.cuda import gdc_launch_dependents
 
-from .triton_ring_hopper import add_pairs, arrived, block_layout, columns, ring, send_for
+from .triton_ring_hopper import add_pairs, arrived, block_layout, columns, ring, send_for, widened
 
 __all__ = ["norm_backward_hopper_kernel"]
 
@@ -56,7 +56,7 @@ def _two_sums(
         slot = (turn + t) % SLOTS
         above, g = arrived(rings, slot, layout)
         above -= m
-        g *= weight.index(((gl.program_id(0) + 1) * BLOCKS + t) % ALL).load(layout).to(gl.float32)
+        g *= widened(weight.index(((gl.program_id(0) + 1) * BLOCKS + t) % ALL).load(layout))
         along += above * g
         total += g
         if t < OTHERS:
@@ -88,7 +88,7 @@ def _finish(
             db = db + (sums[BLOCKS + k] + g,)  # noqa: RUF005 - kernels have no starred tuples
         g *= s
         dw = dw + (sums[k] + g * above,)  # noqa: RUF005
-        d = g * weight.index(gl.program_id(0) * BLOCKS + k).load(layout).to(gl.float32) - (above * a + b)
+        d = g * widened(weight.index(gl.program_id(0) * BLOCKS + k).load(layout)) - (above * a + b)
         send_for(rings, slot, arrays, row, OTHERS + k + SLOTS, one, BLOCKS, ALL)
         c = columns(OTHERS + k, one, BLOCKS, ALL)
         if RESIDUAL:
