@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .device import find_device
-from .files import output_folder
+from .files import output_folder, write_atomic
 from .kernel_ladder_figure import CEILINGS, PREDICTED, draw_ladder
 from .plaintext import filled, terminal_width
 from .progress import Progress
@@ -135,7 +135,7 @@ def _keep(options: argparse.Namespace, seconds: Mapping[str, float], device: str
     if options.record:
         print(f"Recorded in {save_record(f'{_UNIT}{options.kernel}', {'seconds': dict(seconds)})}.")
     if options.figure:
-        options.figure.write_bytes(draw_ladder(options.kernel, seconds, device, options.figure.suffix[1:]))
+        write_atomic(options.figure, draw_ladder(options.kernel, seconds, device, options.figure.suffix[1:]))
         print(f"The figure is {options.figure}.")
         if seconds and not find_chip(device):
             print(filled(f"There are no roofs in it: no data sheet of {device} is known (rooflab.specs)."))

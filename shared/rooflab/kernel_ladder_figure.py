@@ -37,7 +37,8 @@ def draw_ladder(ladder: str, seconds: Mapping[str, float], device: str = "", kin
     from matplotlib.lines import Line2D
 
     from .kernels.ladder.predictions import COUNTS, SIZES, flops_of, limit_of, predicted, units
-    from .plots.style import house_style, png, series_style, set_axis, svg
+    from .plots.saving import svg
+    from .plots.style import house_style, png, series_style, set_axis
 
     flops, many = flops_of(ladder), units(ladder, SIZES[ladder])
     at = {name: flops / (many * one.asked) for name, one in COUNTS[ladder].items()}
@@ -66,7 +67,7 @@ def draw_ladder(ladder: str, seconds: Mapping[str, float], device: str = "", kin
         fig.legend(handles=names, loc="outside right center", handlelength=0, handletextpad=0,
                    alignment="left", title="step, and what\nshould take its time")  # fmt: skip
         fig.suptitle(title, x=0.01, ha="left")
-        return svg(fig) if kind == "svg" else png(fig)
+        return svg(fig).encode() if kind == "svg" else png(fig)
 
 
 def _draw_roofs(ax: Any, ladder: str, where: Chip, first: float, last: float) -> None:

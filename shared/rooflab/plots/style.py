@@ -26,7 +26,7 @@ from ..units import format_si
 from .given import named, refuse_title
 
 __all__ = ["BOUND", "MOST_SERIES", "RECORDED", "figure", "house_style", "png", "refuse_series", "series_style",
-           "set_axis", "show", "svg", "title_height"]  # fmt: skip
+           "set_axis", "show", "title_height"]  # fmt: skip
 
 # Okabe and Ito, "Color universal design", 2008.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -129,14 +129,6 @@ def png(fig: Figure, *, pixels_per_inch: int = PIXELS_PER_INCH) -> bytes:
     buffer = io.BytesIO()
     FigureCanvasAgg(fig)
     fig.savefig(buffer, format="png", dpi=pixels_per_inch, metadata={"Software": None})
-    return buffer.getvalue()
-
-
-def svg(fig: Figure) -> bytes:
-    """The figure as SVG bytes; neither a date nor random names in it."""
-    buffer = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "rooflab"}):
-        fig.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
 
 
