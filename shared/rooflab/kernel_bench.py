@@ -9,13 +9,15 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .kernel_figure import PICTURES, draw_pictures
+from .files import explain, output_folder
+from .kernel_figure import PICTURES, draw_pictures, file_name, share_text
 from .plaintext import filled, terminal_width
 from .progress import Progress
 from .tables import render_text
@@ -33,13 +35,17 @@ _LEGEND = (
     "bytes, or the library's own kernel. –: no rival but the ceiling. target: the share that is wanted; behind: where "
     "ours is to be as fast as the best rival, too, and is not."
 )
+_MEMORY = (
+    "288 MiB (872 MiB): the peak of memory beside the inputs, of ours and of the ceiling; over: it is to be no more "
+    "than that."
+)
 _MISSED = 'Why a target is missed: docs/kernels.md, "What is reached, and what limits the rest".'
 _NOISE = 0.01  # two medians of one run differ by so much for no reason
 
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rooflab bench`."""
-    parser.add_argument("what", choices=("kernels",), metavar="kernels", help="what to measure: this very word")
+    parser.add_argument("what", type=_kernels, metavar="kernels", help="what to measure: this very word")
     parser.add_argument("kernel", nargs="*", default=[], help="only these, such as softmax (default: every kernel)")
     parser.add_argument("--size", help="only this size, such as '16384 x 1024', as the table shows it")
     parser.add_argument("--output", type=Path, default=Path(".rooflab/bench"), metavar="DIR", help="for the results")
@@ -48,8 +54,19 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recorded", metavar="DEVICE", help="measure nothing; show the records of nvidia-h200, say")
 
 
+def _kernels(word: str) -> str:
+    """The word `kernels`; whoever leaves it out is told the whole command."""
+    if word == "kernels":
+        return word
+    known = any(word in kernels for _, kernels in PICTURES.values())
+    raise argparse.ArgumentTypeError(
+        f"expected `rooflab bench kernels {word if known else 'softmax'}`, found `rooflab bench {word}`: "
+        "the word `kernels` stands before the names of kernels"
+    )
+
+
 def bench(options: argparse.Namespace) -> int:
-    """Measure kernels, print a table, and leave records and a figure; returns 1 if one of them is wrong."""
+    """Measure kernels, print a table, and leave records and figures; returns 1 if one of them is wrong."""
     from .kernels.catalogue import every_case
     from .kernels.launching import ready
 
@@ -57,7 +74,12 @@ def bench(options: argparse.Namespace) -> int:
         raise ValueError("Records are shown and not measured: expected --recorded without --tune and --record.")
     if options.recorded:
         found, where, versions = _recorded(options.recorded, options.kernel, options.size)
-        _show(found, options.output, where)
+        options.size = options.size and next(iter(found)).partition(" ")[2]  # as the records have it
+        _show(found)
+        try:
+            _draw(found, options, where)
+        except OSError as error:  # the table, which was asked for, needs no file
+            print(filled(f"{explain(error)} So there is no figure: `--output DIR` takes one."), file=sys.stderr)
         if any("missed" in row(name, one)[-1] for name, one in found.items()):
             print(filled(_MISSED))
         print(filled(f"Recorded on {where} ({versions}): kernels that were changed since are as they were then."))
@@ -73,10 +95,12 @@ def bench(options: argparse.Namespace) -> int:
         sizes = sorted({case.size for case in every_case(options.kernel)})
         raise ValueError(f"No kernel is measured at the size {options.size!r}, but at {'; '.join(sizes)}.")
     options.size = options.size and cases[0].size  # as the cases have it
+    output_folder(options.output)  # before minutes are spent on results that could not be kept
     _prepare(options, cases)
     found, wrong = _measure(cases, options)
     if found:
-        _show(found, options.output, _here())
+        _show(found)
+        _draw(found, options, _here())
     if wrong:
         print(filled(f"{wrong} of {len(cases)} cases could not be measured: the reasons stand above the table."))
     return int(bool(wrong))
@@ -208,20 +232,34 @@ def _whole(device: str, name: str, one: Any) -> bool:
     return True
 
 
-def _order(name: str) -> tuple[str, list[int], str]:
-    """By kernel, then by the numbers of the size."""
+def _order(name: str) -> tuple[str, int, int, list[int], str]:
+    """By kernel, then by size: little work before much, and of equal work the shortest rows first.
+
+    >>> sorted(["softmax 2048 x 32768", "softmax 16384 x 4096", "softmax 16384 x 1024"], key=_order)
+    ['softmax 16384 x 1024', 'softmax 16384 x 4096', 'softmax 2048 x 32768']
+    """
     kernel, _, size = name.partition(" ")
-    return kernel, [int(number) for number in re.findall(r"\d+", size)], size
+    numbers = [int(number) for number in re.findall(r"\d+", size)]
+    return kernel, math.prod(numbers), numbers[-1] if numbers else 0, numbers, size
 
 
-def _show(found: Found, output: Path, where: str) -> None:
+def _show(found: Found) -> None:
+    """Print the table, and what its columns are."""
     head = ["kernel", "size", "time", "rooflab", "best rival", "target"]
     print(render_text(head, [row(name, one) for name, one in found.items()], width=terminal_width()))
-    print(f"\n{filled(_LEGEND)}")
-    output.mkdir(parents=True, exist_ok=True)
-    for name, picture in draw_pictures(found, where).items():
-        (output / f"kernels-{name}.png").write_bytes(picture)
-    print(f"The figures are {output / 'kernels-*.png'}.")
+    legend = f"{_LEGEND} {_MEMORY}" if any("most_bytes" in one for one in found.values()) else _LEGEND
+    print(f"\n{filled(legend)}")
+
+
+def _draw(found: Found, options: argparse.Namespace, where: str) -> None:
+    """Write the figures and name them; one of some kernels, or of one size, replaces none of a whole group."""
+    output_folder(options.output)
+    names = []
+    for picture, content in draw_pictures(found, where).items():
+        names.append(file_name(picture, options.kernel, options.size))
+        (options.output / names[-1]).write_bytes(content)
+    one = f"The figure is {options.output / names[0]}."
+    print(filled(one if len(names) == 1 else f"The figures in {options.output} are {', '.join(names)}."))
 
 
 def row(name: str, one: Mapping[str, Any]) -> list[str]:
@@ -233,15 +271,16 @@ def row(name: str, one: Mapping[str, Any]) -> list[str]:
     rivals = {rival: value for rival, value in shares.items() if rival != OURS}
     best = max(rivals, key=rivals.__getitem__, default="")
     told = f"{rivals[best]:.2f} ({best})" if best else "–"
-    short = ["missed"] if shares[OURS] < one["target"] else []
+    wanted = [f"{one['target']:.2f}"] + ["missed"] * (shares[OURS] < one["target"])
     if one.get("leads") and best and shares[OURS] < rivals[best] - _NOISE:
-        short.append("behind")
+        wanted.append("behind")
     if "most_bytes" in one:
         peak = one["peak_bytes"][OURS]
-        told += f"; {format_si(peak, 'B')} ({format_si(one['peak_bytes'][one['ceiling']], 'B')})"
-        short += [f"over {format_si(one['most_bytes'], 'B')}"] if peak > one["most_bytes"] else []
+        told += f"; {format_si(peak, 'MiB')} ({format_si(one['peak_bytes'][one['ceiling']], 'MiB')})"
+        if peak > one["most_bytes"]:
+            wanted.append(f"over {format_si(one['most_bytes'], 'MiB')}")
     taken = format_si(one["seconds"][OURS], "s")
-    return [kernel, size, taken, f"{shares[OURS]:.2f}", told, ", ".join([f"{one['target']:.2f}", *short])]
+    return [kernel, size, taken, share_text(shares[OURS], one["target"]), told, ", ".join(wanted)]
 
 
 def _free() -> None:

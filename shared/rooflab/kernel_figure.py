@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["PICTURES", "draw_pictures", "picture_of"]
+__all__ = ["PICTURES", "draw_pictures", "file_name", "picture_of", "share_text"]
 
 # Of each picture: the title, and the kernels from top to bottom.
 PICTURES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -63,6 +64,30 @@ _FAR = 0.5  # from this share on nothing is lost where the axis does not begin a
 def picture_of(kernel: str) -> str:
     """Return the name of the picture that shows a kernel; ``"others"`` for one that belongs to none."""
     return next((name for name, (_, kernels) in PICTURES.items() if kernel in kernels), "others")
+
+
+def file_name(picture: str, wanted: Sequence[str] = (), size: str | None = None) -> str:
+    """Return the name of a picture's file, which says what was asked for: all of it, or some kernels, or one size.
+
+    >>> file_name("rows-forward"), file_name("rows-forward", ["gelu", "softmax"], "16384 x 1024")
+    ('kernels-rows-forward.png', 'kernels-softmax-16384x1024.png')
+    """
+    _, kernels = PICTURES.get(picture, _OTHERS)
+    own = [kernel for kernel in kernels if kernel in wanted]
+    words = own if own and len(own) < len(kernels) else [picture]
+    if size:
+        words.append(re.sub(r"[^\w=]+", "-", re.sub(r"(?<=\d)\s*x\s*(?=\d)", "x", size.strip())))
+    return f"kernels-{'-'.join(words)}.png"
+
+
+def share_text(share: float, target: float) -> str:
+    """Return a share as it is written: with two digits, or as many more as show that it misses its target.
+
+    >>> share_text(0.8956, 0.9), share_text(0.9, 0.9)
+    ('0.896', '0.90')
+    """
+    digits = next((digits for digits in range(2, 6) if share >= target or round(share, digits) < target), 6)
+    return f"{share:.{digits}f}"
 
 
 def draw_pictures(found: Mapping[str, Mapping[str, Any]], where: str = "") -> dict[str, bytes]:
@@ -168,7 +193,7 @@ def _points(ax: Any, lines: Sequence[tuple[str, str]], found: Mapping[str, Mappi
         points = {name: shares[case][name] for name in at if name in shares[case]}
         for name, lane in _apart(points, _NEAR * span).items():
             at[name].append((points[name], place + lane))
-        ax.annotate(f"{shares[case][OURS]:.2f}", (1.01, place), **beside)
+        ax.annotate(share_text(shares[case][OURS], found[case]["target"]), (1.01, place), **beside)
     bare: dict[str, Any] = {"linestyle": "none"}
     ax.plot(*zip(*targets, strict=True), label="target", marker="|", color="#333333", markersize=11, **bare)
     ax.plot(*zip(*at[OURS], strict=True), label=OURS, **series_style(0) | bare | {"markersize": 6.2, "zorder": 4})

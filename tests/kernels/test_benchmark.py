@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -127,6 +128,8 @@ def test_a_row_says_whether_the_target_is_reached():
     rows = [kernel_bench.row(name, one) for name, one in FOUND.items()]
     assert rows[0] == ["softmax", "16384 x 1024", "20.5 µs", "0.98", "0.67 (jax)", "0.95"]
     assert rows[1][3:] == ["0.50", "–", "0.95, missed"]
+    nearly = {"ceiling": "copy", "target": 0.9, "seconds": {"copy": 0.8956e-5, "rooflab": 1e-5}}
+    assert kernel_bench.row("softmax 8 x 8", nearly)[3:] == ["0.896", "–", "0.90, missed"]
 
 
 def test_a_row_says_who_is_ahead_and_what_memory_is_taken():
@@ -134,9 +137,86 @@ def test_a_row_says_who_is_ahead_and_what_memory_is_taken():
     assert kernel_bench.row("softmax 8 x 8", one | {"seconds": one["seconds"] | {"jax": 1.025e-5}})[5] == "0.95"
     assert kernel_bench.row("softmax 8 x 8", one | {"seconds": one["seconds"] | {"jax": 1.0e-5}})[5] == "0.95, behind"
     memory = one | {"most_bytes": 300 * 2**20, "peak_bytes": {"rooflab": 288 * 2**20, "copy": 872 * 2**20}}
-    assert kernel_bench.row("loss 8 x 8", memory)[4:] == ["–; 302 MB (914 MB)", "0.95"]
+    assert kernel_bench.row("loss 8 x 8", memory)[4:] == ["–; 288 MiB (872 MiB)", "0.95"]
     memory["peak_bytes"]["rooflab"] = 301 * 2**20
-    assert kernel_bench.row("loss 8 x 8", memory)[5] == "0.95, over 315 MB"
+    assert kernel_bench.row("loss 8 x 8", memory)[5] == "0.95, over 300 MiB"
+
+
+def kept(tmp_path, monkeypatch, **kernels):
+    """Records of a chip: of each kernel its cases by size."""
+    monkeypatch.setattr("rooflab.records.records_folder", lambda: tmp_path / "records")
+    for kernel, cases in kernels.items():
+        found = {f"{kernel} {size}": one for size, one in cases.items()}
+        records.save_record(f"kernels_{kernel}", found, device=A_CHIP)
+
+
+def test_what_is_recorded_is_shown_without_a_place_for_figures(tmp_path, monkeypatch, capsys):
+    kept(tmp_path, monkeypatch, softmax={"8 x 8": of_shares(rooflab=0.97)})
+    (tmp_path / "a file").touch()
+    assert main(["bench", "kernels", "--recorded", "a-chip", "--output", str(tmp_path / "a file")]) == 0
+    out, err = capsys.readouterr()
+    assert "softmax |" in out
+    assert "figure" not in out
+    words = " ".join(err.split())
+    assert words.startswith("Cannot write ")
+    assert words.endswith("choose another folder. So there is no figure: `--output DIR` takes one.")
+
+
+def test_where_results_cannot_be_kept_nothing_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_bench, "_need_gpu", lambda: None)
+    monkeypatch.setattr("rooflab.kernels.catalogue.every_case", lambda wanted: iter([case_of(lambda x: 2 * x)]))
+    monkeypatch.setattr(kernel_bench, "_prepare", failing)
+    (tmp_path / "results").touch()
+    with pytest.raises(OSError, match=r"Cannot write .*: a file stands where a folder is needed"):
+        kernel_bench.bench(options(tmp_path))
+
+
+def test_figures_are_named_and_one_of_a_part_replaces_none_of_the_whole(tmp_path, monkeypatch, capsys):
+    sizes = {"16384 x 1024": of_shares(rooflab=0.97), "8 x 8": of_shares(rooflab=0.97)}
+    kept(tmp_path, monkeypatch, softmax=sizes, rms_norm=sizes, gelu=sizes)
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "kernels-older.png").touch()
+
+    def written(*words):
+        before = set(folder.iterdir())
+        assert kernel_bench.bench(options(tmp_path, *words, "--recorded", "a-chip")) == 0
+        (told,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The figure")]
+        new = {path.name for path in set(folder.iterdir()) - before}
+        assert set(re.findall(r"kernels-\S+\.png", told)) == new
+        return new
+
+    assert written() == {"kernels-rows-forward.png", "kernels-pointwise.png"}
+    assert written("rms_norm", "softmax") == {"kernels-softmax-rms_norm.png"}
+    assert written("--size", "16384x1024") == {
+        "kernels-rows-forward-16384x1024.png",
+        "kernels-pointwise-16384x1024.png",
+    }
+    assert written("gelu", "--size", "8 x 8") == {"kernels-gelu-8x8.png"}
+
+
+def test_what_memory_is_shown_is_said_where_it_is_shown(tmp_path, monkeypatch, capsys):
+    memory = {"most_bytes": 300 * 2**20, "peak_bytes": {"rooflab": 288 * 2**20, "copy": 872 * 2**20}}
+    one = of_shares(rooflab=0.97)
+    kept(tmp_path, monkeypatch, softmax={"8 x 8": one | memory}, gelu={"8 x 8": one})
+    for kernel, told in (("softmax", True), ("gelu", False)):
+        assert kernel_bench.bench(options(tmp_path, kernel, "--recorded", "a-chip")) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert ("the peak of memory beside the inputs, of ours and of the ceiling" in out) == told
+
+
+@pytest.mark.parametrize("cases", [
+    ["softmax 16384 x 1024", "softmax 16384 x 4096", "softmax 8192 x 8192", "softmax 2048 x 32768"],
+    ["gelu 16384 x 3072", "gelu 8192 x 11008"],
+    ["matmul 2048 x 2048 x 2048", "matmul 4096 x 4096 x 1000", "matmul 4096 x 1000 x 4096", "matmul 4096 x 4096 x 4096",
+     "matmul 4096 x 14336 x 4096", "matmul 4096 x 4096 x 14336", "matmul 8192 x 8192 x 8192"],
+    ["matvec_int4 1 x 14336 x 4096", "matvec_int4 1 x 28672 x 8192", "matvec_int4 8 x 14336 x 4096"],
+    ["attention L=1024 D=64 full", "attention L=1024 D=128 full", "attention L=4096 D=64 causal",
+     "attention L=4096 D=64 full", "attention L=4096 D=128 causal", "attention L=16384 D=64 full"],
+    ["attention_decode B=1 L=131072 D=128", "attention_decode B=16 L=8192 D=128"],
+])  # fmt: skip
+def test_little_work_stands_before_much_and_short_rows_before_long(cases):
+    assert sorted(cases, key=kernel_bench._order) == cases
 
 
 def options(tmp_path, *words):
@@ -214,6 +294,10 @@ def test_the_command_names_the_word_that_is_missing(capsys):
     with pytest.raises(SystemExit):
         main(["bench"])
     assert "the following arguments are required: kernels\n" in capsys.readouterr().err
+    for word, meant in (("softmax", "softmax"), ("rms_norm", "rms_norm"), ("kernel", "softmax")):
+        with pytest.raises(SystemExit):
+            main(["bench", word])
+        assert f"expected `rooflab bench kernels {meant}`, found `rooflab bench {word}`" in capsys.readouterr().err
 
 
 def test_every_candidate_is_called_by_one_of_the_processes_that_compile(monkeypatch):
@@ -377,6 +461,7 @@ def test_an_axis_begins_near_its_points_and_says_so_and_holds_ceiling_and_target
 def test_the_numbers_of_our_share_have_a_heading(drawn):
     (ax,) = drawn({"gelu 8 x 8": of_shares(rooflab=0.9876), "gelu 9 x 9": of_shares(rooflab=0.5)}).axes
     column = [text for text in ax.texts if text.get_text() in ("rooflab", "0.99", "0.50")]
+    assert "0.947" in [text.get_text() for text in drawn({"gelu 8 x 8": of_shares(rooflab=0.947)}).axes[0].texts]
     boxes = [text.get_window_extent() for text in column]
     assert [text.get_text() for text in column] == ["rooflab", "0.99", "0.50"]
     assert len({box.x0 for box in boxes}) == 1
