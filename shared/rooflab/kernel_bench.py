@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .files import explain, output_folder
+from .files import explain, output_folder, write_atomic
 from .kernel_figure import PICTURES, draw_pictures, file_name, share_text
 from .plaintext import filled, terminal_width
 from .progress import Progress
@@ -257,7 +257,7 @@ def _draw(found: Found, options: argparse.Namespace, where: str) -> None:
     names = []
     for picture, content in draw_pictures(found, where).items():
         names.append(file_name(picture, options.kernel, options.size))
-        (options.output / names[-1]).write_bytes(content)
+        write_atomic(options.output / names[-1], content)
     one = f"The figure is {options.output / names[0]}."
     print(filled(one if len(names) == 1 else f"The figures in {options.output} are {', '.join(names)}."))
 
