@@ -101,7 +101,7 @@ def hardware(records: Sequence[Mapping[str, Any]]) -> str:
         versions = ", ".join(f"{key} {latest['versions'][key]}" for key in _VERSIONS if latest["versions"].get(key))
         found.sort(key=lambda record: record["unit"])
         names = _together(dict.fromkeys(record["unit"].rpartition("/")[2] for record in found))
-        commits = dict.fromkeys(record["commit"][:10] for record in found)
+        commits = dict.fromkeys(record["commit"][:7] for record in found)
         kind = latest["device"]["kind"]
         rows.append((name, kind, ", ".join(names), latest["date"][:10], versions, ", ".join(commits)))
     head = ("device", "kind", "ran", "last on", "versions", "commit")

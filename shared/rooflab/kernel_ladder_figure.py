@@ -60,20 +60,22 @@ def draw_ladder(ladder: str, seconds: Mapping[str, float], device: str = "", kin
             ax.axhline(flops / seconds["ceiling"], label=ceiling, color="#009E73", linewidth=1.2, zorder=1)
         set_axis(ax.xaxis, label="FLOPs for a byte asked of the nearest cache", unit="", log=True)
         set_axis(ax.yaxis, label="rate", unit="FLOP/s", log=True)
+        ax.set_xlim(right=max(ax.get_xlim()[1], 4 * max(at.values())))  # numbers stand on the right of their points
         _draw_numbers(ax, at, rates)
         fig.legend(loc="outside lower center", ncols=2)
         told = [f"{number} {name}\n    {limit_of(ladder, name)}" for number, name in enumerate(at, 1)]
         names = [Line2D([], [], linestyle="none", label=each) for each in told]
         fig.legend(handles=names, loc="outside right center", handlelength=0, handletextpad=0,
-                   alignment="left", title="step, and what\nshould take its time")  # fmt: skip
+                   alignment="left", title="step, and what\nlimits it (predicted)")  # fmt: skip
         fig.suptitle(title, x=0.01, ha="left")
         return svg(fig).encode() if kind == "svg" else png(fig)
 
 
 def _draw_roofs(ax: Any, ladder: str, where: Chip, first: float, last: float) -> None:
-    """Draw the roof of cache and matrix units over what is asked of the cache; that of the memory, if any, is level.
+    """Draw the roof of the cache over what is asked of it; those of products and of the memory, if any, are level.
 
-    No data sheet has the cache's rate: of another chip than an H200 the matrix units' roof is level, too.
+    No data sheet has the cache's rate: of another chip than an H200 there is none. An H200's products are as fast as
+    the library's at the size of the ladder, others' as the data sheet says.
 
     A byte that the cache answers for does not come from the memory: the memory's bytes have no place on this axis.
     """
@@ -83,12 +85,17 @@ def _draw_roofs(ax: Any, ladder: str, where: Chip, first: float, last: float) ->
     from .plots.style import BOUND
 
     top, grid = roofs(where), np.geomspace(first, last, 300)
-    named = {"cache": ("cache", "B/s"), "matrix": ("matrix units", "FLOP/s")}
+    least = min(one.memory for one in COUNTS[ladder].values()) * units(ladder, SIZES[ladder])
+    matrix = "the library's product" if where == chip("h200") else "matrix units"
+    named = {"cache": ("cache", "B/s"), "matrix": (matrix, "FLOP/s")}
+    if not any(one.flops for one in COUNTS[ladder].values()):
+        named.pop("matrix")
     label = ", ".join(f"{name} {format_si(top[key], unit)}" for key, (name, unit) in named.items() if key in top)
     if label:
-        line = np.minimum(grid * top.get("cache", np.inf), top.get("matrix", np.inf))
-        ax.plot(grid, line, linestyle="--", label=label, **BOUND)
-    least = min(one.memory for one in COUNTS[ladder].values()) * units(ladder, SIZES[ladder])
+        end = top.get("matrix", np.inf) if "matrix" in named else 3 * flops_of(ladder) * top["memory"] / least
+        line = np.minimum(grid * top.get("cache", np.inf), end)
+        shown = grid * top.get("cache", 0.0) <= end if "matrix" not in named else slice(None)
+        ax.plot(grid[shown], line[shown], linestyle="--", label=label, **BOUND)
     if least:
         label = f"memory {format_si(top['memory'], 'B/s')}, each byte moved once"
         ax.axhline(flops_of(ladder) * top["memory"] / least, linestyle=":", label=label, **BOUND)

@@ -424,7 +424,7 @@ def test_a_ladder_has_a_figure_whose_names_are_apart_and_whose_points_are_under_
 @pytest.mark.parametrize(
     ("device", "title", "roofs"),
     [
-        ("NVIDIA H200", "under the roofs of an H200", ["cache 33.5 TB/s, matrix units 698 TFLOP/s"]),
+        ("NVIDIA H200", "under the roofs of an H200", ["cache 33.5 TB/s, the library's product 698 TFLOP/s"]),
         (
             "NVIDIA A100-SXM4-80GB",
             "under the roofs of NVIDIA A100 SXM4 80 GB's data sheet",
