@@ -153,21 +153,29 @@ def main(words: list[str] | None = None) -> int:
         print(*(f"{each.group:8} {each.name:26} at most {each.most_s:4} s" for each in parts), *left_out, sep="\n")
         return 0
     out = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"{out} cannot be made ({error.strerror}): name another folder with --out.", file=sys.stderr)
+        return 2
     paths = (str(ROOT / "shared"), str(ROOT / "tools"), os.environ.get("PYTHONPATH", ""))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     os.environ |= {"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
     values = {"out": str(out), "nanogpt": str(Path(options.nanogpt).resolve()), "target": options.target}
     stop_on_signals()
-    table = []
-    for part in parts:
-        outcome, seconds = measure(part, out, values)
-        table.append((part.name, outcome, seconds))
-        print(f"{part.name}: {outcome} in {seconds:.0f} s", flush=True)
-        if outcome != "done":
-            print(*(out / f"{part.name}.log").read_text(errors="replace").splitlines()[-_TAIL:], sep="\n", flush=True)
-    print(*left_out, *(f"{name:26} {outcome:22} {seconds:6.0f} s" for name, outcome, seconds in table), sep="\n")
-    return int(any(outcome != "done" for _, outcome, _ in table))
+    table: list[tuple[str, str, float]] = []
+    try:
+        for part in parts:
+            outcome, seconds = measure(part, out, values)
+            table.append((part.name, outcome, seconds))
+            print(f"{part.name}: {outcome} in {seconds:.0f} s", flush=True)
+            if outcome != "done":
+                log = (out / f"{part.name}.log").read_text(errors="replace")
+                print(*log.splitlines()[-_TAIL:], sep="\n", flush=True)
+    except KeyboardInterrupt:
+        left_out.append(f"Stopped; not measured: {', '.join(each.name for each in parts[len(table) :])}.")
+    print(*(f"{name:26} {outcome:22} {seconds:6.0f} s" for name, outcome, seconds in table), *left_out, sep="\n")
+    return int(len(table) < len(parts) or any(outcome != "done" for _, outcome, _ in table))
 
 
 if __name__ == "__main__":

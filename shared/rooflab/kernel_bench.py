@@ -70,9 +70,9 @@ def bench(options: argparse.Namespace) -> int:
     from .kernels.catalogue import every_case
     from .kernels.launching import ready
 
-    if options.recorded and (options.tune or options.record):
+    if options.recorded is not None and (options.tune or options.record):
         raise ValueError("Records are shown and not measured: expected --recorded without --tune and --record.")
-    if options.recorded:
+    if options.recorded is not None:
         found, where, versions = _recorded(options.recorded, options.kernel, options.size)
         options.size = options.size and next(iter(found)).partition(" ")[2]  # as the records have it
         _show(found)

@@ -252,6 +252,8 @@ def test_results_are_kept_as_they_come_a_record_for_each_kernel(tmp_path, monkey
     device = path.parent.name
     with pytest.raises(ValueError, match=f"no record of kernels on 'nowhere'; recorded devices: {device}"):
         kernel_bench.bench(options(tmp_path, "--recorded", "nowhere"))
+    with pytest.raises(ValueError, match="no record of kernels on ''"):
+        kernel_bench.bench(options(tmp_path, "--recorded", ""))
     with pytest.raises(ValueError, match=f"no record of softmax on '{device}', but of double"):
         kernel_bench.bench(options(tmp_path, "softmax", "double", "--recorded", device))
     with pytest.raises(ValueError, match="Nothing is recorded at the size '5 x 5', but at 4 x 4"):

@@ -209,6 +209,14 @@ def test_a_library_that_is_not_there_is_told_before_anything_is_measured(options
     assert err == f'rooflab: This needs the package {missing}: pip install "rooflab[{missing}]"\n'
 
 
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize("options", [["--only", "loader"], ["ladder", "--only", "loader"]])
+def test_a_switch_that_a_device_cannot_do_is_refused_before_anything_is_measured(options, capsys):
+    code, _, err = run(*options, "--set", "graph=True", capsys=capsys)
+    assert code == 1
+    assert err == "rooflab: expected graph=False: a processor has no graphs to replay\n"
+
+
 def test_the_rungs_are_listed_without_a_library(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert run("--list", capsys=capsys)[0] == 0

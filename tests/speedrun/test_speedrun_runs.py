@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -243,6 +244,37 @@ def test_a_damaged_checkpoint_and_none_are_told(tmp_path):
     path.write_bytes(path.read_bytes()[:-2000])
     with pytest.raises(CheckpointError, match="is damaged"):
         checkpoint.load(tmp_path)
+
+
+def test_a_byte_that_is_another_one_is_found(tmp_path):
+    """In a number it would be trained on with; where nothing is kept it is none of the run's."""
+    saved(tmp_path)
+    path, draw = tmp_path / checkpoint.NAME, random.Random(0)
+    whole, kept = path.read_bytes(), checkpoint.load(tmp_path)
+    places = [draw.randrange(len(whole)) for _ in range(60)]
+    first = whole.index(kept["params"].numpy().tobytes()[:64])
+    refused = 0
+    for place in (first, *places):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << draw.randrange(8)]) + whole[place + 1 :])
+        try:
+            found = checkpoint.load(tmp_path)
+        except CheckpointError:
+            refused += 1
+            continue
+        assert place != first
+        assert all(same(found[name], kept[name]) for name in kept)
+    assert refused > 30
+
+
+def same(one, other):
+    """Whether values of a checkpoint are the same, number by number."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
 
 
 @pytest.mark.parametrize(

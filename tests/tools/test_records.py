@@ -47,6 +47,24 @@ def test_a_part_that_fails_or_hangs_is_told_and_the_next_one_runs(tmp_path, monk
     assert measure(parts[2], tmp_path, {"out": "x"})[0] == "done"
 
 
+def test_a_place_that_is_none_is_told(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert records.main(["--out", str(tmp_path / "file"), "race"]) == 2
+    assert "cannot be made (File exists): name another folder with --out" in capsys.readouterr().err
+
+
+def test_what_was_not_measured_is_told_when_it_is_stopped(tmp_path, monkeypatch, capsys):
+    def stopped(part, out, values):
+        if part.name == "b":
+            raise KeyboardInterrupt
+        return "done", 1.0
+
+    monkeypatch.setattr(records, "PARTS", [Part(name, "g", ("ends",), 60) for name in "abc"])
+    monkeypatch.setattr(records, "measure", stopped)
+    assert records.main(["--out", str(tmp_path)]) == 1
+    assert "Stopped; not measured: b, c." in capsys.readouterr().out
+
+
 def test_parts_are_listed_and_a_wrong_one_refused(capsys):
     assert records.main(["--list"]) == 0
     assert "nanogpt-pass is left out: it needs --nanogpt" in capsys.readouterr().out

@@ -16,9 +16,12 @@ from .config import Config, ConfigError
 from .spelling import unknown
 
 if TYPE_CHECKING:
+    from ..device import Device
     from .data import Corpus
 
-__all__ = ["check_installed", "check_left", "check_resume", "check_text", "names", "positive", "switches"]
+__all__ = [
+    "check_device", "check_installed", "check_left", "check_resume", "check_text", "names", "positive", "switches",
+]  # fmt: skip
 
 
 def names(text: str) -> list[str]:
@@ -110,6 +113,16 @@ def check_installed(framework: str) -> None:
     """
     for name in dict.fromkeys(("torch", framework)):
         require(name, name)
+
+
+def check_device(config: Config, device: Device) -> None:
+    """Refuse a switch that a device cannot do; a rung that it cannot do is left out.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if config.graph and device.torch != "cuda":
+        raise ConfigError(f"expected graph=False: {device.name} has no graphs to replay")
 
 
 def check_left(named: Iterable[str], skipped: Mapping[str, str]) -> None:

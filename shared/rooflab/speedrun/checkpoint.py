@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..state import replacing, settle
+from .archive import read_tensors
 from .config import Config, ConfigError, from_dict
 
 __all__ = ["NAME", "CheckpointError", "check", "damaged", "load", "remove", "save"]
@@ -46,13 +47,11 @@ def load(folder: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: there is none, or it cannot be read.
     """
-    import torch
-
     path = folder / NAME
     if not path.is_file():
         raise CheckpointError(f"There is no checkpoint in {folder}: the run has ended, or none was begun there.")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return read_tensors(path)
     except Exception as error:  # torch raises errors of many kinds for a damaged file
         raise damaged(f"{path}: {type(error).__name__}") from error
 

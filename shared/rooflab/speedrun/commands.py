@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files import output_folder
-from .asked import check_installed, check_left, check_resume, check_text, names, positive, switches
+from .asked import check_device, check_installed, check_left, check_resume, check_text, names, positive, switches
 from .config import PRESETS, Config, ConfigError, preset
 from .ending import finish
 from .teller import Teller
@@ -143,6 +143,7 @@ def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     chosen = narrowed(chosen, base) if options.framework == "jax" else chosen
     config = chosen.config.change(**switches(options.set))
     check_text(config, (options.rung, *options.only), place.data)
+    check_device(config, place.device)
     check_left((options.rung, *options.only), chosen.skipped)
     for name, reason in chosen.skipped.items():
         _tell(options, ranks, f"The rung {name} is left out: {reason}.")
@@ -198,6 +199,7 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
         )
     place = here(kept.data_name(), options.device, ranks)
     check_text(config, (), place.data)
+    check_device(config, place.device)
     place.measure(quiet=options.json)
     begun = (options.resume / NAME).is_file()
     _tell(options, ranks, "Going on from the last checkpoint." if begun else

@@ -202,27 +202,28 @@ _COUNTS = ("layers", "width", "heads", "length", "vocabulary", "batch", "batch_f
            "eval_tokens", "log_every")  # fmt: skip
 
 
+# With tens of thousands of threads OpenMP ends the process; a mean that forgets nothing never moves.
+_MOST = {"threads": 1024, "beta1": 0.9999, "beta2": 0.999999, "momentum": 0.9999}
+
+
 def _validate(config: Config) -> None:
     for field in fields(config):
         name, value, kind = field.name, getattr(config, field.name), str(field.type)
         number = isinstance(value, int | float) and 0 <= value < math.inf
-        # With tens of thousands of threads OpenMP ends the process; a counter of torch's has 64 bits.
-        most = 1024 if name == "threads" else 2**62
+        most = _MOST.get(name, 2**62 if kind == "int" else 1e9)  # a counter of torch's has 64 bits
         wanted = {
             "True or False": kind != "bool" or isinstance(value, bool),
             "a whole number": kind != "int" or (isinstance(value, int) and not isinstance(value, bool)),
             "a number of zero or more": kind not in ("int", "float") or number,
             "1 or more": name not in _COUNTS or (number and value >= 1),
-            f"at most {most:,}": kind != "int" or value <= most,
+            f"at most {most:,}": kind not in ("int", "float") or value <= most,
             f"one of {', '.join(CHOICES.get(name, ()))}": value in CHOICES.get(name, (value,)),
         }
         for what, fine in wanted.items():
             if not fine:
                 raise ConfigError(f"expected {name} to be {what}; found {value!r}")
     if config.width % config.heads or config.width // config.heads % 2:
-        raise ConfigError(
-            f"expected the width to be an even multiple of the heads; found {config.width} and {config.heads}"
-        )
+        raise ConfigError(f"expected the width an even multiple of the heads; found {config.width}, {config.heads}")
     if config.warmup + config.cooldown > 1:
         raise ConfigError(f"expected warmup and cooldown to share the run; found {config.warmup} and {config.cooldown}")
     if config.zero_init and config.tied:

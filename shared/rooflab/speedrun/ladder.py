@@ -21,7 +21,7 @@ from ..plaintext import terminal_width
 from ..progress import Progress
 from ..tables import render_text
 from ..units import format_si
-from .asked import check_installed, check_left, check_text, names, positive, switches
+from .asked import check_device, check_installed, check_left, check_text, names, positive, switches
 from .config import Config, ConfigError
 from .neighbours import NOTED, disturbed_among
 from .race import Race, common_target, families, judge, judged_often, raced_cells, raced_legend
@@ -91,6 +91,7 @@ def run_ladder(options: argparse.Namespace) -> int:
     plans = [(rung, framework, _plan(rung, framework, base, options, place)) for rung, framework in asked]
     for *_, plan in plans:
         check_text(plan.config, options.only, place.data)
+        check_device(plan.config, place.device)
     if not plans:
         raise ConfigError("expected a rung to be left: --only and --without leave none")
     check_left(options.only, {rung: plan.skipped[rung] for rung, _, plan in plans if rung in plan.skipped})
