@@ -38,8 +38,8 @@ def test_the_hardware_table_has_a_row_for_each_device_with_its_latest_run():
     )
     rows = table.splitlines()[2:]
     assert rows == [
-        "| AMD EPYC | cuda | u1_step_cost | 2026-11-27 |  | 0123456789 |",
-        "| NVIDIA H200 | cuda | u1_step_cost, u2_roofline | 2026-11-29 | torch 2.13.0, jax 0.11.2 | 0123456789 |",
+        "| AMD EPYC | cuda | u1_step_cost | 2026-11-27 |  | 0123456 |",
+        "| NVIDIA H200 | cuda | u1_step_cost, u2_roofline | 2026-11-29 | torch 2.13.0, jax 0.11.2 | 0123456 |",
     ]
 
 
