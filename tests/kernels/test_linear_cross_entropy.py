@@ -207,6 +207,20 @@ def test_under_autocast_in_its_format():
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
         found = kernels.linear_cross_entropy(x, weight, target)
     assert torch.equal(found, kernels.linear_cross_entropy(x.bfloat16(), weight.bfloat16(), target))
+    for wrong in (x.long(), x.double()):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16), pytest.raises(TypeError, match="convert it first"):
+            kernels.linear_cross_entropy(wrong, weight, target)
+
+
+@pytest.mark.parametrize("tokens", [3, 0])
+def test_where_no_target_counts_the_mean_is_nan_and_its_gradients_zero(tokens):
+    x, weight, target = inputs(tokens, 30, 8)
+    for function in (kernels.linear_cross_entropy, lambda x, w, t: torch.nn.functional.cross_entropy(x @ w.t(), t)):
+        leaves = [each.detach().clone().requires_grad_() for each in (x, weight)]
+        found = function(*leaves, torch.full_like(target, -100))
+        assert found.isnan()
+        for one, leaf in zip(torch.autograd.grad(found, leaves), leaves, strict=True):
+            assert torch.equal(one, torch.zeros_like(leaf))
 
 
 @pytest.mark.parametrize("d", [8, 7])

@@ -190,6 +190,14 @@ def test_under_autocast_in_its_format():
     assert a.grad.dtype == torch.float32
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.float8_e4m3fn], ids=str)
+def test_autocast_makes_no_format_one_that_is_taken(dtype):
+    a, told = torch.ones(8, 16, device=DEVICE).to(dtype), str(dtype).removeprefix("torch.")
+    for pair in ((a, a.t()), (a.float(), a.t())):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16), pytest.raises(TypeError, match=f"is {told}: convert it"):
+            kernels.matmul(*pair)
+
+
 def test_torch_takes_it_for_an_operator():
     torch.library.opcheck(product, (random(5, 7, grad=True), random(7, 3, seed=1).requires_grad_()))
     torch.library.opcheck(product, (random(5, 8).t(), random(5, 3, dtype=torch.float32)))

@@ -101,6 +101,45 @@ def test_weights_that_are_no_numbers_stay_so():
         assert not found[1:].isfinite().any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
+@pytest.mark.parametrize("kind", KINDS[1:], ids=str)
+def test_weights_whose_scales_are_subnormal_are_neither_nan_nor_lost(kind, dtype):
+    form, group, zeros = kind
+    least = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps  # the smallest number above zero
+    for size in (1, 3, 50, 168, 1000, 20_000):
+        w = torch.full((2, 128), size * least, dtype=dtype, device=DEVICE)
+        w[0, :5] = 0.0
+        w[1, 7] *= -1
+        codes = stored(w, form, group, zeros)
+        assert (codes[1] > 0).all()
+        groups, step = w.double().unflatten(1, (-1, group or 128)), codes[1].double().reshape(2, -1, 1)
+        found = numbers(*codes, dtype=torch.float64).unflatten(1, (-1, group or 128))
+        allowed = step * (1.0 if zeros else 0.5) if form != "fp8" else step * 2.0**-10 + groups.abs() * 2.0**-4
+        assert ((found - groups).abs() <= allowed * 1.01).all(), size
+        steps = {"int4": 15 if zeros else 7, "int8": 127, "fp8": 448}[form]
+        reach = groups.amax(-1, keepdim=True) - groups.amin(-1, keepdim=True).clamp(max=0) if zeros else size * least
+        assert (step <= reach / steps * 1.01 + least).all(), "no coarser than its format makes it"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
+def test_the_largest_weights_of_both_signs_have_finite_scales(dtype):
+    w = torch.full((1, 64), torch.finfo(dtype).max * 0.9, dtype=dtype, device=DEVICE)
+    w[0, ::2] *= -1
+    found = numbers(*kernels.quantize_weights(w, "int4", 64, zeros=True), dtype=torch.float64)
+    torch.testing.assert_close(found, w.double(), rtol=1 / 14, atol=0)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("kind", KINDS[1:], ids=str)
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_group_with_an_infinity_is_nan(value, kind, dtype):
+    w = random(2, 128, dtype=dtype)
+    w[1, 5] = value
+    found = numbers(*stored(w, *kind))
+    assert found[0].isfinite().all()
+    assert found[1, : kind[1] or 128].isnan().all()
+
+
 def test_nothing_gives_nothing():
     w = torch.zeros(5, 64, dtype=torch.int8, device=DEVICE)
     scale = torch.ones(5, device=DEVICE)

@@ -70,6 +70,13 @@ def test_special_values(function):
     )
 
 
+def test_a_gate_that_is_shut_far_below_zero_leaves_no_nan():
+    gate, up = (torch.full((3,), value, device=DEVICE, requires_grad=True) for value in (-3e38, 1.0))
+    dgate, dup = torch.autograd.grad(kernels.swiglu(gate, up), (gate, up), torch.full_like(gate, 2.0))
+    assert not dgate.any()
+    assert not dup.any()
+
+
 def test_minus_infinity_in_gelu_gives_the_limit():
     assert kernels.gelu(torch.tensor([-float("inf")], device=DEVICE)).item() == 0.0  # where torch gives NaN
 

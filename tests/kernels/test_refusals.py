@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 from rooflab import kernels
@@ -164,6 +165,75 @@ def test_an_eps_that_is_no_small_number_is_refused(eps):
             call()
 
 
+def test_an_array_of_one_number_is_looked_at_like_the_number():
+    x, w, q = random(4, 16), random(16), random(1, 1, 4, 16)
+    jnp = pytest.importorskip("jax.numpy")
+    for value in (-1.0, float("nan"), 1e300):
+        for made in (float, np.float32, np.array, torch.tensor, jnp.float32):
+            with np.errstate(over="ignore"):
+                eps = made(value)
+            for rows, weight in ((x, w), (jnp.ones(4), jnp.ones(4))):
+                with pytest.raises(ValueError, match="expected eps to be a number of 0 or more that float32 can hold"):
+                    kernels.rms_norm(rows, weight, eps)
+    for made in (np.float32, np.array, torch.tensor, jnp.float32):
+        assert torch.equal(kernels.rms_norm(x, w, made(0.5)), kernels.rms_norm(x, w, 0.5))
+        assert torch.equal(kernels.attention(q, q, q, scale=made(0.5)), kernels.attention(q, q, q, scale=0.5))
+    with pytest.raises(TypeError, match="expected a number for eps; found a Tensor"):
+        kernels.rms_norm(x, w, torch.tensor(1j))
+
+
+def test_a_constant_that_would_be_trained_is_refused():
+    q, x, scale = random(1, 1, 4, 16), random(4, 16), torch.tensor(0.25, requires_grad=True)
+    for call, what in (
+        (lambda: kernels.attention(q, q, q, scale=scale), "scale"),
+        (lambda: kernels.attention_decode(q[:, :, :1], q, q, scale=scale), "scale"),
+        (lambda: kernels.rms_norm(x, x[0], scale), "eps"),
+    ):
+        with pytest.raises(ValueError, match=f"no gradient with regard to {what}: give it {what}.detach"):
+            call()
+        with torch.no_grad():
+            call()
+
+
+@pytest.mark.parametrize("value", [float("nan"), torch.ones(2), np.ones(2), torch.tensor(float("nan")), "no"], ids=repr)
+def test_what_is_neither_true_nor_false_is_refused(value):
+    q, codes, one = random(1, 1, 4, 16), random(16, 16).to(torch.float8_e4m3fn), torch.ones((), device=DEVICE)
+    qkv, angles = random(1, 5, 3, 1, 16), random(5, 8)
+    for call, what in (
+        (lambda: kernels.attention(q, q, q, causal=value), "causal"),
+        (lambda: kernels.rotary_heads(qkv, angles, angles, normalize=value), "normalize"),
+        (lambda: kernels.scaled_matmul(codes, codes.t(), one, one, exact=value), "exact"),
+        (lambda: kernels.quantize_weights(qkv[0, :, 0, 0], group=16, zeros=value), "zeros"),
+    ):
+        with pytest.raises(TypeError, match=f"expected True or False for {what}; found"):
+            call()
+    assert torch.equal(kernels.attention(q, q, q, causal=torch.tensor(1)), kernels.attention(q, q, q, causal=True))
+
+
+@pytest.mark.parametrize("index", [2**63, -(2**70)])
+def test_an_index_of_more_than_64_bits_is_refused(index):
+    x, words = random(4, 16), torch.arange(4, device=DEVICE)
+    for call in (
+        lambda: kernels.cross_entropy_with_gradient(x, words, 0.0, index),
+        lambda: kernels.linear_cross_entropy(x, x, words, index),
+    ):
+        with pytest.raises(ValueError, match=f"expected ignore_index to be a number of 64 bits; found {index}"):
+            call()
+
+
+def test_what_has_no_gradient_says_so():
+    x, one = random(4, 16, grad=True), torch.ones((), device=DEVICE)
+    codes = random(16, 16).to(torch.float8_e4m3fn)
+    for found, says in (
+        (of("attention_decode")(x), "attention_decode: it has no gradient: use attention for one"),
+        (of("cross_entropy_with_gradient")(x)[0], "cross_entropy_with_gradient: .* its second result is that of"),
+        (of("cross_entropy_with_gradient")(x)[1], "cross_entropy_with_gradient: it has no gradient"),
+        (kernels.scaled_matmul(codes, codes.t(), one.requires_grad_(), one), "scaled_matmul: .* use matmul for one"),
+    ):
+        with pytest.raises(RuntimeError, match=says):
+            found.float().sum().backward()
+
+
 @pytest.mark.parametrize("name", ["matmul", "swiglu", "rms_norm"])
 def test_an_array_of_jax_beside_a_tensor_is_refused(name):
     jnp = pytest.importorskip("jax.numpy")
@@ -205,7 +275,7 @@ def test_queries_without_a_width_are_refused(function, shape):
         function(x, x, x)
 
 
-@pytest.mark.parametrize("name", ["softmax", "gelu", "rms_norm", "matmul"])
+@pytest.mark.parametrize("name", ["softmax", "gelu", "rms_norm", "matmul", "quantize_weights"])
 def test_sparse_tensors_are_refused(name):
     with pytest.raises(ValueError, match=r"expected dense tensors; .* to_dense\(\)"):
         of(name)(torch.eye(16, device=DEVICE).to_sparse())
@@ -230,6 +300,8 @@ def test_of_no_words_none_is_right():
     target = torch.tensor([0, -100], device=DEVICE)
     assert kernels.linear_cross_entropy(x, none, target, reduction="sum").isnan()
     assert kernels.linear_cross_entropy(x, none, target.fill_(-100), reduction="sum") == 0
+    losses, _ = kernels.cross_entropy_with_gradient(none.t()[:2], torch.tensor([0, -100], device=DEVICE))
+    assert losses.isnan().tolist() == [True, False]
     width = torch.zeros(2, 0, device=DEVICE), torch.zeros(4, 0, device=DEVICE)
     assert kernels.linear_cross_entropy(*width, torch.tensor([0, 4], device=DEVICE)).isnan()
 

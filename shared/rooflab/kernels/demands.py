@@ -13,10 +13,11 @@ import math
 import sys
 from typing import Any
 
-__all__ = ["as_rows", "flag", "floats", "framework", "number", "once", "positive", "refuse",
+__all__ = ["as_rows", "flag", "floats", "framework", "never", "number", "once", "positive", "refuse",
            "refuse_second_derivative", "together", "whole"]  # fmt: skip
 
 _FLOATS = ("float32", "bfloat16", "float16")
+_LARGEST = (2 - 2.0**-23) * 2.0**127  # in float32
 _ARRAYS = {"torch": "Tensor", "jax": "Array"}
 
 
@@ -39,6 +40,21 @@ def once(kernel: str, gradient: Any) -> None:
             alone: where it does not, a second derivative would be left out, and its caller has to refuse it.
     """
     gradient.register_autograd(lambda ctx, *_: refuse_second_derivative(kernel))
+
+
+def never(kernel: str, operator: Any, instead: str) -> None:
+    """Have an operator without a gradient refuse to be differentiated.
+
+    Args:
+        kernel: its name.
+        operator: made by `torch.library.custom_op`.
+        instead: what to do, as the end of a sentence.
+    """
+
+    def refuse_gradient(ctx: Any, *_: Any) -> None:
+        raise RuntimeError(f"{kernel}: it has no gradient: {instead}.")
+
+    operator.register_autograd(refuse_gradient)
 
 
 def floats(kernel: str, **arrays: Any) -> None:
@@ -64,21 +80,25 @@ def floats(kernel: str, **arrays: Any) -> None:
 
 
 def number(kernel: str, what: str, value: Any, *, least: float = -math.inf) -> Any:
-    """Return a number that a kernel takes as a constant, as it is.
+    """Return a number that a kernel takes as a constant: Python's own of an array of one, a symbol as it is.
 
     Raises:
         TypeError: it is none, or JAX traces it and does not know it yet.
-        ValueError: there is a least one, and it is less, infinite or NaN.
+        ValueError: there is a least one, and it is less, NaN or infinite, in float32 too; or it wants a gradient.
     """
-    if isinstance(value, (float, int)) and not isinstance(value, bool):
-        if least > -math.inf and not least <= value < math.inf:
-            refuse(kernel, f"expected {what} to be a number of {least:g} or more; found {value:g}.")
-        return value
-    _refuse_traced(kernel, what, value)
-    several = getattr(value, "ndim", None)
-    logical = isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool")
-    if several or logical or not hasattr(value, "__float__"):  # not float(value): of a symbol there is none yet
-        raise TypeError(f"{kernel}: expected a number for {what}; found {_told(value)}.")
+    if not isinstance(value, (float, int)) or isinstance(value, bool):
+        _refuse_traced(kernel, what, value)
+        several = getattr(value, "ndim", None)
+        kind = "bool" if isinstance(value, bool) else str(getattr(value, "dtype", ""))
+        if several or "bool" in kind or "complex" in kind or not hasattr(value, "__float__"):
+            raise TypeError(f"{kernel}: expected a number for {what}; found {_told(value)}.")
+        if getattr(value, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
+            refuse(kernel, f"it has no gradient with regard to {what}: give it {what}.detach().")
+        if not hasattr(value, "dtype") or _compiling():
+            return value  # a symbol has no value yet
+        value = float(value)
+    if least > -math.inf and not least <= value <= _LARGEST:
+        refuse(kernel, f"expected {what} to be a number of {least:g} or more that float32 can hold; found {value:g}.")
     return value
 
 
@@ -93,9 +113,11 @@ def positive(kernel: str, what: str, value: float) -> None:
 
 
 def whole(kernel: str, what: str, value: Any) -> Any:
-    """Return a whole number, as it is; raises TypeError for anything else."""
+    """Return a whole number, as it is; raises TypeError for anything else, ValueError for one of more than 64 bits."""
     if not (isinstance(value, int) or hasattr(value, "__index__")):
         raise TypeError(f"{kernel}: expected a whole number for {what}; found {_told(value)}.")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        refuse(kernel, f"expected {what} to be a number of 64 bits; found {value}.")
     return value
 
 
@@ -104,9 +126,15 @@ def flag(kernel: str, what: str, value: Any) -> bool:
     if value is None or isinstance(value, int):
         return bool(value)
     _refuse_traced(kernel, what, value)
-    if not hasattr(value, "__bool__"):
+    several = getattr(value, "ndim", None)
+    if several or not hasattr(value, "__bool__") or value != value:
         raise TypeError(f"{kernel}: expected True or False for {what}; found {_told(value)}.")
     return bool(value)
+
+
+def _compiling() -> bool:
+    """Whether torch.compile traces this."""
+    return "torch" in sys.modules and sys.modules["torch"].compiler.is_compiling()
 
 
 def _refuse_traced(kernel: str, what: str, value: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..demands import positive, refuse
+from ..demands import never, positive, refuse
 from ..launching import launch
 from ..tuning import choose
 from .blocks import decode_blocks, key_splits, size_key
@@ -93,3 +93,6 @@ def _processors(q: torch.Tensor) -> int:
 @decode.register_fake
 def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
     return q.new_empty(q.shape)
+
+
+never("attention_decode", decode, "use attention for one")

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..demands import floats, refuse, together
+from ..demands import floats, never, refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .chunks import row_blocks
@@ -50,7 +50,7 @@ def losses_and_gradient(
     z = z if z.stride(-1) == 1 or not z.numel() else z.contiguous()
     losses, dz = _results(z, gradient)
     if not z.numel():
-        return losses.fill_(float("nan")), dz  # of no words none is right
+        return losses.fill_(float("nan")).masked_fill_(target == ignore_index, 0.0), dz  # of no words none is right
     capped = softcap > 0
     nvidia = z.is_cuda and torch.version.hip is None
     instruction = capped and z.dtype == torch.bfloat16 and nvidia
@@ -74,6 +74,9 @@ def _(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     _check(z, target, softcap)
     return _results(z, gradient)
+
+
+never(_NAME, losses_and_gradient, "its second result is that of the sum of the losses")
 
 
 def _results(z: torch.Tensor, gradient: bool) -> tuple[torch.Tensor, torch.Tensor]:

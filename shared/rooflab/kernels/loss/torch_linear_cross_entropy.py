@@ -39,7 +39,11 @@ def linear_cross_entropy(
     total = loss_and_gradients(
         rows, weight, target.reshape(-1), ignore_index, wants and x.requires_grad, wants and weight.requires_grad
     )[0]
-    return total / (target != ignore_index).sum() if reduction == "mean" else total
+    if reduction == "sum":
+        return total
+    count = (target != ignore_index).sum()
+    # Without a target that counts, the gradient of total / count would be infinite, and 0 times that NaN.
+    return torch.where(count > 0, total / count.clamp(min=1), math.nan)
 
 
 @torch.library.custom_op("rooflab::linear_cross_entropy", mutates_args=())

@@ -110,5 +110,5 @@ def swiglu_backward_kernel(dgate, dup, gate, up, dy, cols, gate_step, up_step, d
     u = tl.load(up + row * up_step + c, mask=inside, other=0.0).to(tl.float32)
     d = tl.load(dy + row * dy_step + c, mask=inside, other=0.0).to(tl.float32)
     s = sigmoid(g)
-    tl.store(dup + row * cols + c, d * g * s, mask=inside)
+    tl.store(dup + row * cols + c, d * (g * s), mask=inside)  # d g may be infinite where s is 0
     tl.store(dgate + row * cols + c, d * u * s * (1.0 + g * (1.0 - s)), mask=inside)

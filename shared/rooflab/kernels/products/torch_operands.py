@@ -19,6 +19,7 @@ import torch
 __all__ = ["Described", "as_stored", "autocast", "described", "give_scratch", "padded_empty", "processors"]
 
 _BYTES = 16
+_CAST = (torch.float32, torch.bfloat16, torch.float16)
 _INTERPRETED_PROCESSORS = 4  # so that programs have several tiles each
 
 
@@ -39,13 +40,14 @@ def padded_empty(rows: int, cols: int, dtype: torch.dtype, device: torch.device)
 def autocast(*operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return operands of a product in the format of an autocast around it; as they are where there is none.
 
-    torch asks for a device that computes: what is on "meta" has none.
+    torch asks for a device that computes: what is on "meta" has none. What is refused without an autocast stays as it
+    is, to be refused: integers, fp64, fp8.
     """
     device = operands[0].device.type
     if device == "meta" or not torch.is_autocast_enabled(device):
         return operands
     dtype = torch.get_autocast_dtype(device)
-    return tuple(x.to(dtype) for x in operands)
+    return tuple(x.to(dtype) if x.dtype in _CAST else x for x in operands)
 
 
 def as_stored(x: torch.Tensor, *, only: bool | None = None) -> tuple[torch.Tensor, bool]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..demands import refuse, together
+from ..demands import flag, never, refuse, together
 from ..launching import launch
 from ..tuning import choose
 from .tiles import INTERPRETED, count_tiles, launch_options, tilings
@@ -34,7 +34,7 @@ def scaled_matmul(
     """Return the product of fp8 matrices with scales; see :func:`rooflab.kernels.scaled_matmul`."""
     if not isinstance(dtype, (torch.dtype, type(None))):
         raise TypeError(f"{_NAME}: expected a format of torch for dtype, such as torch.bfloat16; found {dtype!r}.")
-    return scaled_product(a, b, a_scale, b_scale, dtype or torch.bfloat16, bool(exact))
+    return scaled_product(a, b, a_scale, b_scale, dtype or torch.bfloat16, flag(_NAME, "exact", exact))
 
 
 def scaling(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor) -> str:
@@ -89,6 +89,9 @@ def _(
 ) -> torch.Tensor:
     _check(a, b, a_scale, b_scale, dtype)
     return a.new_empty(a.shape[0], b.shape[1], dtype=dtype)
+
+
+never(_NAME, scaled_product, "use matmul for one")
 
 
 def _check(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor, dtype: torch.dtype) -> str:

@@ -75,6 +75,6 @@ def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: boo
     Returns:
         codes, [N, K] in int8 or float8_e4m3fn, or two in a byte, [N, K / 2] in uint8; scales, [N, K / group] in the
         format of w; and with `zeros` zero points, [N, K / group] in uint8. A group with NaN or an infinity in it has
-        such a scale.
+        such a scale, and all its weights become NaN.
     """
     return function_for(w, "quantize_weights")(w, form, group, zeros=zeros)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..demands import floats, refuse, whole
+from ..demands import flag, floats, refuse, together, whole
 
 __all__ = ["BY_GROUPS", "FORMS", "form_of", "numbers", "quantize_weights"]
 
@@ -32,6 +32,9 @@ def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: boo
     import torch
 
     floats(_NAME, w=w)
+    if not w.is_meta:
+        together(_NAME, w=w)
+    zeros = flag(_NAME, "zeros", zeros)
     if form not in FORMS:
         refuse(_NAME, f"expected a form of {', '.join(FORMS)}; found {form!r}.")
     if w.ndim != 2:
@@ -44,18 +47,17 @@ def quantize_weights(w: Any, form: str = "int4", group: int = 128, *, zeros: boo
     groups = w.detach().float().unflatten(1, (-1, group))
     if zeros:
         low, high = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
-        scales = _usable((high - low) / 15).to(w.dtype)
-        points = (-low / scales.float()).round().clamp(0, 15)
-        codes = ((groups / scales.float()[..., None]).round() + points[..., None]).clamp(0, 15)
+        scales = _stored(high, low, 15, w.dtype)
+        points = (-low / scales.float()).round().clamp(0, 15).nan_to_num(0.0)
+        codes = (_steps(groups, scales) + points[..., None]).clamp(0, 15)
         return _packed(codes.flatten(1)), _by_groups(scales, group), _by_groups(points.to(torch.uint8), group)
     largest = _LARGEST[form]
-    scales = _usable(groups.abs().amax(-1) / largest).to(w.dtype)
-    codes = (groups / scales.float()[..., None]).flatten(1)
-    scales = _by_groups(scales, group)
+    scales = _stored(groups.abs().amax(-1), 0.0, largest, w.dtype)
     if form == "fp8":
-        return codes.clamp(-largest, largest).to(torch.float8_e4m3fn), scales
-    codes = codes.round().clamp(-largest, largest)
-    return (_packed(codes + 8) if form == "int4" else codes.to(torch.int8)), scales
+        codes = (groups / scales.float()[..., None]).clamp(-largest, largest).flatten(1).to(torch.float8_e4m3fn)
+        return codes, _by_groups(scales, group)
+    codes = _steps(groups, scales).clamp(-largest, largest).flatten(1)
+    return (_packed(codes + 8) if form == "int4" else codes.to(torch.int8)), _by_groups(scales, group)
 
 
 def form_of(codes: Any) -> str:
@@ -91,9 +93,24 @@ def numbers(codes: Any, scales: Any = None, zeros: Any = None, dtype: Any = None
     return (q * scales.to(dtype)[..., None]).flatten(1)
 
 
-def _usable(scales: Any) -> Any:
-    """A group of zeros has the scale 1."""
+def _stored(high: Any, low: Any, steps: int, dtype: Any) -> Any:
+    """Scales, in the format in which they are stored, of which so many steps reach from low to high.
+
+    Subnormal ones have few bits. They are rounded up: rounded down, to 0 at worst, they would not reach so far. A group
+    of zeros has the scale 1.
+    """
+    import torch
+
+    of = torch.finfo(dtype)
+    scales = (high / steps - low / steps).to(dtype)  # high - low may be infinite
+    short = (scales < of.smallest_normal) & (scales.float() * steps < high - low)
+    scales = torch.where(short, scales + of.smallest_normal * of.eps, scales)
     return scales.masked_fill(scales == 0, 1.0)
+
+
+def _steps(groups: Any, scales: Any) -> Any:
+    """Weights in whole steps; 0 in a group whose scale is infinite or NaN: all its weights become NaN."""
+    return (groups / scales.float()[..., None]).round().nan_to_num(0.0)
 
 
 def _by_groups(values: Any, group: int) -> Any:
@@ -105,8 +122,8 @@ def _by_groups(values: Any, group: int) -> Any:
 
 
 def _packed(codes: Any) -> Any:
-    """Two codes in a byte; NaN has none, its group's scale is NaN."""
+    """Two codes in a byte."""
     import torch
 
-    whole = codes.nan_to_num(0.0).to(torch.uint8)
+    whole = codes.to(torch.uint8)
     return whole[:, 0::2] | whole[:, 1::2] << 4
