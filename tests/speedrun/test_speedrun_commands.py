@@ -393,6 +393,16 @@ def test_no_reason_for_a_rung_is_cut_off(monkeypatch):
     assert all(rung.why in words for rung in RUNGS)
 
 
+def test_the_list_says_of_memory_what_the_forecast_says():
+    base, before = preset("gpt2-small"), 0.0
+    for rung in RUNGS:
+        memory = forecast.memory_bytes(select(base, up_to=rung.name, device=ABLE).config)
+        if before and abs(memory / before - 1) > 0.03:
+            assert rung.memory == ("more" if memory > before else "less"), rung.name
+        before = memory
+    assert "The forecast counts bytes and FLOPs; it sees neither" in " ".join(ladder.list_rungs(width=60).split())
+
+
 def test_all_rungs_are_listed(capsys):
     _, out, _ = run("--list", capsys=capsys)
     assert all(rung.name in out and rung.why in out for rung in RUNGS)

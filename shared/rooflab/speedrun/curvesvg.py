@@ -39,7 +39,7 @@ class Line:
     marks: bool = False
 
     def thinned(self) -> tuple[list[float], list[float]]:
-        """At most some hundred of the points, the last among them; values that are none are left out."""
+        """At most `_MOST_POINTS` of the points, the last among them; values that are none are left out."""
         pairs = [(x, y) for x, y in zip(self.xs, self.ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
         step = -(-len(pairs) // _MOST_POINTS) or 1
         kept = pairs[::-1][::step][::-1]

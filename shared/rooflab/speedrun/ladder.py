@@ -11,6 +11,7 @@ import json
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,10 +64,13 @@ def list_rungs(width: int | None = None) -> str:
     from .rungs import RUNGS
 
     signs = {"less": "-", "same": "=", "more": "+"}
+    width = width or terminal_width()
     rows = [[rung.name, signs[rung.step_time], signs[rung.memory], signs[rung.loss],
              rung.why + (f" ({rung.source})" if rung.source else "")] for rung in RUNGS]  # fmt: skip
-    table = render_text(["rung", "time", "memory", "loss", "why"], rows, width=width or terminal_width(), wrap=True)
-    return f"{table}\n\n- less, = about the same, + more; each on top of those above it."
+    table = render_text(["rung", "time", "memory", "loss", "why"], rows, width=width, wrap=True)
+    note = ("- less, = about the same, + more; each on top of those above it. The forecast counts bytes and FLOPs; "
+            "it sees neither exponentials nor how well a compiler writes a kernel.")  # fmt: skip
+    return f"{table}\n\n{textwrap.fill(note, min(width, 100))}"
 
 
 def run_ladder(options: argparse.Namespace) -> int:
