@@ -229,6 +229,39 @@ class TestCompare:
         groups = {name: finished.one_group(finished.read_runs(tmp_path / name), name) for name in "ab"}
         assert sidebyside.title(groups, 1.2) == "Validation losses"
 
+    @pytest.mark.parametrize(("a", "b", "said"), [
+        (FIVE, LATER, "A in 10.1 s, B in 12.1 s; 5 seeds each, p = 0.0079"),
+        ([10, 12, 11], [10, 11, 12.3], "A in 11 s, B in 11.1 s; 3 seeds each, p = 1, not told apart"),
+        ([10, 12, 11], [10, 11], "A in 11 s, B in 10.5 s; 3 and 2 seeds, p = 0.7, not told apart"),
+        ([10], [11], "A in 10 s, B in 11 s; one seed each"),
+    ])  # fmt: skip
+    def test_the_title_claims_no_more_than_the_test(self, a, b, said, tmp_path):
+        group(tmp_path / "a", a)
+        group(tmp_path / "b", b, lr=1e-3)
+        groups = {name.upper(): finished.one_group(finished.read_runs(tmp_path / name), name) for name in "ab"}
+        assert sidebyside.title(groups, 1.0) == f"1 bits per byte: {said}"
+
+    def test_a_title_calls_a_bound_one(self, tmp_path):
+        leave(tmp_path / "a", (9.0,), bits=(2.0,))
+        leave(tmp_path / "b", (10.0,), bits=(1.0,))
+        groups = {name.upper(): finished.one_group(finished.read_runs(tmp_path / name), name) for name in "ab"}
+        assert sidebyside.title(groups, 2.0) == "2 bits per byte: A in 9 s, B in at most 10 s; one seed each"
+
+    def test_numbers_below_the_axes_of_a_figure_have_room(self, tmp_path, monkeypatch):
+        group(tmp_path / "a", [0.53, 0.55])
+        groups = {"A": finished.one_group(finished.read_runs(tmp_path / "a"), "a")}
+        figures = []
+        monkeypatch.setattr("rooflab.plots.saving.save_figure", lambda fig, path: figures.append(fig))
+        sidebyside.draw(tmp_path / "c.svg", groups, 1.0)
+        (fig,) = figures
+        fig.canvas.draw()
+        for ax in fig.axes:
+            low, high = ax.get_xlim()
+            shown = [label.get_window_extent() for at, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+                     if low <= at <= high]  # fmt: skip
+            assert low == 0
+            assert min(b.x0 - a.x1 for a, b in itertools.pairwise(shown)) > 8
+
     def test_what_is_the_same_is_said(self, command, tmp_path):
         group(tmp_path / "a", FIVE)
         _, out, _ = command("compare", "a/seed-0,a/seed-1", "a/seed-2,a/seed-3")
@@ -538,9 +571,9 @@ class TestCurves:
 
 class TestLivePlot:
     LINES = (
-        {"step": 5, "time_s": 1.0, "loss": 2.0, "tokens_per_s": 1e3},
+        {"step": 5, "time_s": 1.0, "loss": 2.0, "train_bits_per_byte": 3.25, "tokens_per_s": 1e3},
         {"step": 5, "time_s": 1.0, "bits_per_byte": 3.0},
-        {"step": 10, "time_s": 2.0, "loss": 1.5, "tokens_per_s": 2e3},
+        {"step": 10, "time_s": 2.0, "loss": 1.5, "train_bits_per_byte": 2.75, "tokens_per_s": 2e3},
     )
 
     def test_a_notebook_sees_every_log_point(self, monkeypatch):
@@ -553,7 +586,7 @@ class TestLivePlot:
         seen = []
         with live.watch_live(toys.config(target=2.5), toys.corpus()) as plot:
             (widget,) = shown
-            assert "the first losses come after 5 steps" in widget.value
+            assert "tiny on toy: getting ready; the first losses come after 5 steps" in widget.value
             assert not re.findall(r">[\d.]+( m?s)?</text>", widget.value)  # numbers on the axes
             for line in self.LINES:
                 plot(line)
@@ -564,6 +597,19 @@ class TestLivePlot:
         assert "<circle" in widget.value
         told = "3.0000 bits per byte after 5 steps; now 10 steps, 2 s of training, 2,000 tokens/s."
         assert told in widget.value  # the loss was not measured at the last step
+
+    def test_training_losses_are_told_and_drawn_in_the_unit_of_the_axis(self):
+        """Before the first evaluation too, and by the bytes a token of the windows that are judged, as the log has."""
+        plot = live.watch_live(toys.config(), toys.corpus())
+        plot(self.LINES[0])
+        assert "training loss 3.250 bits per byte after 5 steps" in plot.told()
+        assert "nats" not in plot.picture()
+        for line in self.LINES[1:]:
+            plot(line)
+        drawn = re.search(r'<polyline points="([^"]*)"', plot.picture())[1].split()
+        mark = re.search(r'<circle cx="[\d.]+" cy="([\d.]+)"', plot.picture())[1]
+        first, last = (float(point.partition(",")[2]) for point in drawn)
+        assert first < float(mark) < last  # down the page from 3.25 over 3, measured in between, to 2.75
 
     def test_a_picture_that_nobody_would_see_is_left_out(self, monkeypatch):
         import IPython.display
