@@ -274,7 +274,7 @@ def test_a_config_that_is_damaged_says_what_to_do(capsys, tmp_path):
 def test_long_choices_of_rungs_have_a_short_name():
     names = [rung.name for rung in RUNGS if rung.change]
     assert short(names) == f"up to {names[-1]}"
-    assert short(names[1::2]) == f"{len(names[1::2])} rungs, the last {names[1::2][-1]}"
+    assert short(names[1::2]) == f"{len(names[1::2])} rungs up to {names[1::2][-1]}"
     assert short(["rotary", "muon"]) == "rotary, muon"
 
 
@@ -308,6 +308,21 @@ def test_the_figure_has_one_unit_and_says_why_a_panel_has_one_point(evaluations)
     assert left.get_ylabel() == "training loss (bits per byte)"
     assert right.get_ylabel() == "validation loss (bits per byte)"
     assert [text.get_text().startswith("evaluated once") for text in right.texts] == [True] * (evaluations == 1)
+
+
+@pytest.mark.parametrize("target", [0.5, 1.5, 9.0])
+def test_both_panels_have_one_scale_and_the_target_on_it(target):
+    from rooflab.speedrun.picture import draw
+
+    lines = [
+        {"time_s": 1.0 + n, "losses": [5.0 - n], "loss": 5.0 - n, "train_bits_per_byte": 4.0 - n} for n in range(3)
+    ]
+    lines += [{"time_s": 1.0 + n, "bits_per_byte": 2.0 - n / 4} for n in range(3)]
+    left, right = draw(lines, "A run", target=target).axes
+    assert left.get_ylim() == right.get_ylim()
+    low, high = left.get_ylim()
+    assert low + 0.04 * (high - low) < min(target, 2.0)
+    assert high - 0.04 * (high - low) > max(target, 4.0)
 
 
 def test_a_disk_that_fills_up_leaves_no_half_of_a_figure(tmp_path, monkeypatch):

@@ -379,6 +379,10 @@ CHART = """() => {
         page: document.documentElement.scrollWidth, card: card.scrollWidth - card.clientWidth, charts: shown.length,
         sticks_out: texts.filter(text => outside(text.getBoundingClientRect())).map(text => text.textContent),
         letters: 12.5 * frame.width / shown[0].viewBox.baseVal.width,
+        table: [...document.querySelectorAll(".board td, .board .pill")].filter(
+            each => each.getBoundingClientRect().right > card.getBoundingClientRect().right + 1
+        ).map(each => each.textContent),
+        rows: [...document.querySelectorAll(".board tbody tr")].map(row => row.clientHeight),
     };
 }"""
 
@@ -404,7 +408,8 @@ class TestLeaderboard:
         assert "not told apart" not in second[4]
         assert third[4] == ""
         assert "0 of 3 came there" in last[3]
-        assert "0.1.0 abc" in first[6]
+        assert "where" not in header  # it is the same of all
+        assert "All ran on a chip, torch 2.11, 0.1.0 abc. Begun 2026-01-01." in text
         assert text.count("<svg") == 6  # the chart for wide windows and for narrow ones, and one a row
         # Self-contained: nothing is fetched, nothing runs.
         assert set(page.links) == {"#main", "#board-1"}
@@ -464,6 +469,69 @@ class TestLeaderboard:
         assert "one seed: no test" in page.rows[1][4]
         assert "one seed" in page.rows[1][2]
 
+    def test_the_next_that_has_one_seed_is_named(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, target=1.0)
+        group(tmp_path / "b", LATER[:1], target=1.0, lr=1e-3)
+        command("leaderboard", ".", "--html", "page.html")
+        assert Page((tmp_path / "page.html").read_text(encoding="utf-8")).rows[1][4].startswith("the next has one seed")
+
+    @pytest.mark.parametrize(("times", "said"), [
+        (9.0, "baseline came there in at most 9.02 s, by its first evaluation"),
+        (11.0, "baseline has the shortest time that is no bound, 10.1 s ± 160 ms"),
+    ])  # fmt: skip
+    def test_a_time_that_is_a_bound_is_called_one(self, times, said, command, tmp_path):
+        """Below the target at the first evaluation: when is not known, so there is no lead and no test."""
+        group(tmp_path / "a", FIVE, target=1.0)
+        for seed in range(5):
+            leave(
+                tmp_path / "late" / f"seed-{seed}", (times + seed / 100,), seed=seed, bits=(0.9,), target=1.0, lr=1e-3
+            )
+        _, out, _ = command("leaderboard", ".", "--html", "page.html")
+        assert said in out
+        rows = Page((tmp_path / "page.html").read_text(encoding="utf-8")).rows[1:]
+        (late,) = [row for row in rows if "lr = 0.001" in row[1]]
+        assert late[2] == f"at most {times + 0.02:g} s at its first evaluation"
+        assert "no test" in rows[0][4]
+        assert "p =" not in rows[0][4]
+        assert "sooner" not in rows[0][4]
+
+    def test_the_time_of_one_seed_is_not_that_of_three(self, command, tmp_path):
+        """Neither told nor ordered by: those that missed the target would have taken longer."""
+        group(tmp_path / "a", [9.0], target=1.0)
+        for seed in (1, 2):
+            leave(tmp_path / "a" / f"seed-{seed}", (1, 2, 3), seed=seed, bits=(3, 2, 1.5), target=1.0)
+        group(tmp_path / "b", [20.0], target=1.0, lr=1e-3)
+        for seed in (1, 2):
+            leave(tmp_path / "b" / f"seed-{seed}", (1, 2, 3), seed=seed, bits=(3, 2, 1.2), target=1.0, lr=1e-3)
+        command("leaderboard", ".", "--html", "page.html")
+        first, second = Page((tmp_path / "page.html").read_text(encoding="utf-8")).rows[1:]
+        assert (first[0], first[2]) == ("–", "–")
+        assert "lr = 0.001" in first[1]  # by the loss at the end
+        assert first[3].startswith("1 of 3 came there")
+        assert (second[0], second[2]) == ("–", "–")
+
+    def test_a_long_choice_of_rungs_is_folded(self, command, tmp_path):
+        names = tuple(rung.name for rung in RUNGS if rung.change)[1::2]
+        group(tmp_path / "a", FIVE, target=1.0, rungs=names)
+        _, out, _ = command("leaderboard", ".", "--html", "page.html")
+        called = f"{len(names)} rungs up to {names[-1]}"
+        assert f"{called} leads with" in out
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert f"1. {called}, " in text  # and what its config has that those rungs would not have set
+        assert re.search(r"<summary>\d+ switches</summary>", text)
+        assert f"<strong>{called}</strong>" in text
+        assert f"<summary>{len(names)} rungs</summary>{', '.join(names)}</details>" in text
+
+    def test_where_it_ran_has_a_column_where_that_differs(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, target=1.0)
+        group(tmp_path / "b", LATER, target=1.0, lr=1e-3, told={"commit": "def", "date": "2026-02-03T00:00:00"})
+        command("leaderboard", ".", "--html", "page.html")
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        header, first, second = Page(text).rows
+        where = header.index("where")
+        assert (first[where], second[where]) == ("0.1.0 abc", "0.1.0 def")
+        assert "All ran on a chip, torch 2.11. Begun 2026-01-01 to 2026-02-03." in text
+
     def test_names_from_elsewhere_are_text(self, command, tmp_path):
         told = {
             "device": {"name": "<script>alert(1)</script>"},
@@ -483,7 +551,8 @@ class TestLeaderboard:
             pytest.skip("no chromium on this machine: apt-get install chromium")
         names = tuple(rung.name for rung in RUNGS if rung.change and rung.name not in ("graph", "fp8", "window"))
         group(tmp_path / "a", FIVE, target=1.0, rungs=names)
-        group(tmp_path / "b", LATER, target=1.0, lr=1e-3)
+        group(tmp_path / "b", LATER, target=1.0, lr=1e-3, told={"device": {"name": "A Processor of Another Maker's"}})
+        leave(tmp_path / "c", (20.0,), bits=(0.9,), target=1.0, lr=1e-4, rungs=names[1::2])
         command("leaderboard", ".", "--html", "page.html")
         with playwright.sync_playwright() as play:
             browser = play.chromium.launch(
@@ -498,6 +567,8 @@ class TestLeaderboard:
         assert found["charts"] == 1
         assert found["sticks_out"] == []
         assert found["letters"] >= 7.5
+        assert found["table"] == []  # no cell is cut
+        assert max(found["rows"]) < (260 if width > 1024 else 340)
 
     def test_titles(self):
         names = [rung.name for rung in RUNGS if rung.change]
@@ -523,7 +594,26 @@ class TestLeaderboard:
         assert "10.1 s ± 160 ms (standard deviation), of 1." in out
 
 
+def oklab(colour):
+    """Ottosson's coordinates, in which distances are about those that are seen; and the luminance."""
+    light = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    light = np.where(light <= 0.04045, light / 12.92, ((light + 0.055) / 1.055) ** 2.4)
+    cones = np.cbrt(np.array([[0.41222147, 0.53633254, 0.05144599], [0.2119035, 0.6806995, 0.10739696],
+                              [0.08830246, 0.28171884, 0.6299787]]) @ light)  # fmt: skip
+    axes = np.array([[0.21045426, 0.79361779, -0.00407205], [1.97799850, -2.42859221, 0.45059371],
+                     [0.02590404, 0.78277177, -0.80867577]])  # fmt: skip
+    return axes @ cones, np.array([0.2126, 0.7152, 0.0722]) @ light
+
+
 class TestCurves:
+    def test_colours_can_be_told_apart_on_light_pages_and_on_dark_ones(self):
+        for one, other in itertools.combinations(curvesvg._COLOURS, 2):
+            assert np.linalg.norm(oklab(one)[0] - oklab(other)[0]) > 0.12, (one, other)
+        for page in ("#ffffff", "#15191d"):
+            for colour in curvesvg._COLOURS:
+                low, high = sorted((oklab(page)[1], oklab(colour)[1]))
+                assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
+
     def test_points_are_where_their_values_are(self):
         lines = [curvesvg.Line("a", (0.0, 5.0, 10.0), (4.0, 3.0, 2.0))]
         svg = curvesvg.curves_svg(lines, x="time", unit="s", y="loss", target=1.0)
