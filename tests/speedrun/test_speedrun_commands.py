@@ -53,6 +53,7 @@ TOY = [
 def quick(monkeypatch, tmp_path):
     """A toy text on a processor whose ceilings are known, away from the reader's folders."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rooflab.book.find_root", lambda *_: tmp_path)
     text = toys.corpus()
 
     def here(data, device, ranks):
@@ -448,7 +449,10 @@ def test_an_accelerators_ladder_compiles_its_runs_together_first(monkeypatch, tm
     monkeypatch.setattr(
         ladder, "measured_rung", lambda config, *_: measured.append(config) or {"error": "it is a test"}
     )
+    (tmp_path / "chapters").mkdir()
+    monkeypatch.chdir(tmp_path / "chapters")
     run("ladder", "--only", "baseline,compile,fused-loss,graph", "--preset", "tiny", "--json", capsys=capsys)
+    assert (tmp_path / ".rooflab/speedrun").is_dir()  # where a run's results go, from wherever it is called
     ((configs, workers),) = compiled
     assert [config.rungs[-1] for config in configs] == ["compile", "fused-loss"]
     assert configs == [config.change(vocabulary=toys.corpus().vocabulary) for config in measured[1:]]

@@ -7,6 +7,7 @@ import re
 import shutil
 from html.parser import HTMLParser
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rooflab import cli
-from rooflab.speedrun import compare, curvesvg, finished, leaderboard, live, sidebyside, significance
+from rooflab.speedrun import commands, compare, curvesvg, finished, leaderboard, live, sidebyside, significance
 from rooflab.speedrun.config import preset
 from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.pace import Result
@@ -55,6 +56,7 @@ def disturb(path):
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rooflab.book.find_root", lambda *_: tmp_path)
 
     def run(*options):
         code = cli.main(["speedrun", *map(str, options)])
@@ -729,6 +731,19 @@ class TestLivePlot:
 
 def test_the_verdict_names_its_groups():
     assert compare.verdict_text(FIVE, LATER, ("the old", "the new")).startswith("the new takes 2 s more")
+
+
+def test_results_go_where_those_of_a_run_go(command, tmp_path, monkeypatch):
+    """To the book's folder, also from a folder within it."""
+    group(tmp_path / "a", FIVE, target=1.0)
+    (tmp_path / "chapters").mkdir()
+    monkeypatch.chdir(tmp_path / "chapters")
+    place = SimpleNamespace(first=True, world=1)
+    assert commands._folder(None, place) == tmp_path / ".rooflab/speedrun/run-001"
+    assert f"The curves are in {tmp_path}/.rooflab/speedrun/compare.svg." in command("compare", "../a", "../a")[1]
+    assert f"The page is {tmp_path}/.rooflab/speedrun.html." in command("leaderboard", "../a")[1]
+    assert (tmp_path / ".rooflab/speedrun.html").is_file()
+    assert not list((tmp_path / "chapters").iterdir())
 
 
 @pytest.mark.parametrize("target", ["nan", "-1", "0", "low"])

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..book import results_root
 from ..files import output_folder
 from ..plaintext import terminal_width
 from ..tables import render_text
@@ -48,7 +49,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
 def compare(options: argparse.Namespace) -> int:
     """Compare two groups of runs: print tables and the test, draw the curves; returns the exit code."""
     a, b = (_group(text, name) for text, name in ((options.a, "A"), (options.b, "B")))
-    figure = options.figure or free_name(Path(".rooflab/speedrun/compare.svg"))
+    figure = options.figure or free_name(results_root() / "speedrun" / "compare.svg")
     if figure.suffix not in (".svg", ".png"):
         raise RunsError(f"expected a figure whose name ends in .svg or .png; found {figure}")
     same = a.first.text == b.first.text

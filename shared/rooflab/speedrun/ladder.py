@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..book import results_root
 from ..files import output_folder
 from ..plaintext import terminal_width
 from ..progress import Progress
@@ -131,7 +132,7 @@ def _climb(
     """
     from ..records import save_record
 
-    folder, kept = output_folder(options.out or Path(".rooflab/speedrun")), None
+    folder, kept = output_folder(options.out or results_root() / "speedrun"), None
     climbed = [rung for rung, framework, plan in plans if framework == "torch" and rung not in plan.skipped]
     racers = families(climbed) if options.target or options.seeds > 1 else {}
     bar = Progress("ladder", len(plans), unit="rung")

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..book import results_root
 from ..files import output_folder, write_atomic
 from ..reporting.markup import document, table
 from ..units import format_si
@@ -91,7 +92,7 @@ def leaderboard(options: argparse.Namespace) -> int:
     """Write the page, and say in one line for each table who leads; returns the exit code."""
     runs = {run.path.resolve(): run for folder in options.folders for run in read_runs(folder, leave_out=_tell)}
     boards = tables(grouped(runs.values(), by_target=not options.target), options.target)
-    path = options.html or Path(".rooflab/speedrun.html")
+    path = options.html or results_root() / "speedrun.html"
     output_folder(path.parent)
     write_atomic(path, page(boards, len(runs)))
     for (_, target), entries in boards.items():
