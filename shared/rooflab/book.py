@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Book", "Exercise", "Lab", "Series", "Unit", "UnknownUnit", "find", "find_root", "open_book", "show_map"]
+__all__ = ["Book", "Exercise", "Lab", "Series", "Unit", "UnknownUnit", "find", "find_root", "open_book", "results_root",
+           "show_map"]  # fmt: skip
 
 # A reader of English prose in a foreign subject; guess, run, look at the figure.
 _WORDS_A_MINUTE, _MINUTES_A_CELL = 200, 1
@@ -111,6 +112,11 @@ def find_root(start: Path | None = None) -> Path | None:
         if (folder / "shared" / "rooflab" / "__init__.py").is_file() and (folder / "chapters").is_dir():
             return folder
     return None
+
+
+def results_root() -> Path:
+    """The folder for all results that no option sends elsewhere: one in the clone that git ignores."""
+    return (find_root() or Path.cwd()) / ".rooflab"
 
 
 def open_book(root: Path | None = None) -> Book:

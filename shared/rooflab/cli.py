@@ -260,7 +260,7 @@ def _course(options: argparse.Namespace) -> int:
 
 
 def _output(given: Path | None, name: str) -> Path:
-    """The folder for results: the one that was given, else one in the clone that git ignores."""
-    from .book import find_root
+    """The folder for results: the one that was given, else that of this name among all results."""
+    from .book import results_root
 
-    return given or (find_root() or Path.cwd()) / ".rooflab" / name
+    return given or results_root() / name

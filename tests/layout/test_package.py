@@ -47,6 +47,7 @@ COMMANDS = {
     "speedrun.data.commands",
     "speedrun.compare",
     "speedrun.leaderboard",
+    "speedrun.boardrows",
     "speedrun.live",
 }
 # The base dependencies that may be loaded with a module; everything else waits inside functions.

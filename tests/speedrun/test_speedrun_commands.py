@@ -53,6 +53,7 @@ TOY = [
 def quick(monkeypatch, tmp_path):
     """A toy text on a processor whose ceilings are known, away from the reader's folders."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rooflab.book.find_root", lambda *_: tmp_path)
     text = toys.corpus()
 
     def here(data, device, ranks):
@@ -282,7 +283,7 @@ def test_a_config_that_is_damaged_says_what_to_do(capsys, tmp_path):
 def test_long_choices_of_rungs_have_a_short_name():
     names = [rung.name for rung in RUNGS if rung.change]
     assert short(names) == f"up to {names[-1]}"
-    assert short(names[1::2]) == f"{len(names[1::2])} rungs, the last {names[1::2][-1]}"
+    assert short(names[1::2]) == f"{len(names[1::2])} rungs up to {names[1::2][-1]}"
     assert short(["rotary", "muon"]) == "rotary, muon"
 
 
@@ -316,6 +317,21 @@ def test_the_figure_has_one_unit_and_says_why_a_panel_has_one_point(evaluations)
     assert left.get_ylabel() == "training loss (bits per byte)"
     assert right.get_ylabel() == "validation loss (bits per byte)"
     assert [text.get_text().startswith("evaluated once") for text in right.texts] == [True] * (evaluations == 1)
+
+
+@pytest.mark.parametrize("target", [0.5, 1.5, 9.0])
+def test_both_panels_have_one_scale_and_the_target_on_it(target):
+    from rooflab.speedrun.picture import draw
+
+    lines = [
+        {"time_s": 1.0 + n, "losses": [5.0 - n], "loss": 5.0 - n, "train_bits_per_byte": 4.0 - n} for n in range(3)
+    ]
+    lines += [{"time_s": 1.0 + n, "bits_per_byte": 2.0 - n / 4} for n in range(3)]
+    left, right = draw(lines, "A run", target=target).axes
+    assert left.get_ylim() == right.get_ylim()
+    low, high = left.get_ylim()
+    assert low + 0.04 * (high - low) < min(target, 2.0)
+    assert high - 0.04 * (high - low) > max(target, 4.0)
 
 
 def test_a_disk_that_fills_up_leaves_no_half_of_a_figure(tmp_path, monkeypatch):
@@ -401,6 +417,16 @@ def test_no_reason_for_a_rung_is_cut_off(monkeypatch):
     assert all(rung.why in words for rung in RUNGS)
 
 
+def test_the_list_says_of_memory_what_the_forecast_says():
+    base, before = preset("gpt2-small"), 0.0
+    for rung in RUNGS:
+        memory = forecast.memory_bytes(select(base, up_to=rung.name, device=ABLE).config)
+        if before and abs(memory / before - 1) > 0.03:
+            assert rung.memory == ("more" if memory > before else "less"), rung.name
+        before = memory
+    assert "The forecast counts bytes and FLOPs; it sees neither" in " ".join(ladder.list_rungs(width=60).split())
+
+
 def test_all_rungs_are_listed(capsys):
     _, out, _ = run("--list", capsys=capsys)
     assert all(rung.name in out and rung.why in out for rung in RUNGS)
@@ -431,7 +457,10 @@ def test_an_accelerators_ladder_compiles_its_runs_together_first(monkeypatch, tm
     monkeypatch.setattr(
         ladder, "measured_rung", lambda config, *_: measured.append(config) or {"error": "it is a test"}
     )
+    (tmp_path / "chapters").mkdir()
+    monkeypatch.chdir(tmp_path / "chapters")
     run("ladder", "--only", "baseline,compile,fused-loss,graph", "--preset", "tiny", "--json", capsys=capsys)
+    assert (tmp_path / ".rooflab/speedrun").is_dir()  # where a run's results go, from wherever it is called
     ((configs, workers),) = compiled
     assert [config.rungs[-1] for config in configs] == ["compile", "fused-loss"]
     assert configs == [config.change(vocabulary=toys.corpus().vocabulary) for config in measured[1:]]

@@ -7,6 +7,7 @@ import re
 import shutil
 from html.parser import HTMLParser
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rooflab import cli
-from rooflab.speedrun import compare, curvesvg, finished, leaderboard, live, sidebyside, significance
+from rooflab.speedrun import commands, compare, curvesvg, finished, leaderboard, live, sidebyside, significance
 from rooflab.speedrun.config import preset
 from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.pace import Result
@@ -55,6 +56,7 @@ def disturb(path):
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rooflab.book.find_root", lambda *_: tmp_path)
 
     def run(*options):
         code = cli.main(["speedrun", *map(str, options)])
@@ -229,6 +231,39 @@ class TestCompare:
         groups = {name: finished.one_group(finished.read_runs(tmp_path / name), name) for name in "ab"}
         assert sidebyside.title(groups, 1.2) == "Validation losses"
 
+    @pytest.mark.parametrize(("a", "b", "said"), [
+        (FIVE, LATER, "A in 10.1 s, B in 12.1 s; 5 seeds each, p = 0.0079"),
+        ([10, 12, 11], [10, 11, 12.3], "A in 11 s, B in 11.1 s; 3 seeds each, p = 1, not told apart"),
+        ([10, 12, 11], [10, 11], "A in 11 s, B in 10.5 s; 3 and 2 seeds, p = 0.7, not told apart"),
+        ([10], [11], "A in 10 s, B in 11 s; one seed each"),
+    ])  # fmt: skip
+    def test_the_title_claims_no_more_than_the_test(self, a, b, said, tmp_path):
+        group(tmp_path / "a", a)
+        group(tmp_path / "b", b, lr=1e-3)
+        groups = {name.upper(): finished.one_group(finished.read_runs(tmp_path / name), name) for name in "ab"}
+        assert sidebyside.title(groups, 1.0) == f"1 bits per byte: {said}"
+
+    def test_a_title_calls_a_bound_one(self, tmp_path):
+        leave(tmp_path / "a", (9.0,), bits=(2.0,))
+        leave(tmp_path / "b", (10.0,), bits=(1.0,))
+        groups = {name.upper(): finished.one_group(finished.read_runs(tmp_path / name), name) for name in "ab"}
+        assert sidebyside.title(groups, 2.0) == "2 bits per byte: A in 9 s, B in at most 10 s; one seed each"
+
+    def test_numbers_below_the_axes_of_a_figure_have_room(self, tmp_path, monkeypatch):
+        group(tmp_path / "a", [0.53, 0.55])
+        groups = {"A": finished.one_group(finished.read_runs(tmp_path / "a"), "a")}
+        figures = []
+        monkeypatch.setattr("rooflab.plots.saving.save_figure", lambda fig, path: figures.append(fig))
+        sidebyside.draw(tmp_path / "c.svg", groups, 1.0)
+        (fig,) = figures
+        fig.canvas.draw()
+        for ax in fig.axes:
+            low, high = ax.get_xlim()
+            shown = [label.get_window_extent() for at, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+                     if low <= at <= high]  # fmt: skip
+            assert low == 0
+            assert min(b.x0 - a.x1 for a, b in itertools.pairwise(shown)) > 8
+
     def test_what_is_the_same_is_said(self, command, tmp_path):
         group(tmp_path / "a", FIVE)
         _, out, _ = command("compare", "a/seed-0,a/seed-1", "a/seed-2,a/seed-3")
@@ -346,6 +381,10 @@ CHART = """() => {
         page: document.documentElement.scrollWidth, card: card.scrollWidth - card.clientWidth, charts: shown.length,
         sticks_out: texts.filter(text => outside(text.getBoundingClientRect())).map(text => text.textContent),
         letters: 12.5 * frame.width / shown[0].viewBox.baseVal.width,
+        table: [...document.querySelectorAll(".board td, .board .pill")].filter(
+            each => each.getBoundingClientRect().right > card.getBoundingClientRect().right + 1
+        ).map(each => each.textContent),
+        rows: [...document.querySelectorAll(".board tbody tr")].map(row => row.clientHeight),
     };
 }"""
 
@@ -371,7 +410,8 @@ class TestLeaderboard:
         assert "not told apart" not in second[4]
         assert third[4] == ""
         assert "0 of 3 came there" in last[3]
-        assert "0.1.0 abc" in first[6]
+        assert "where" not in header  # it is the same of all
+        assert "All ran on a chip, torch 2.11, 0.1.0 abc. Begun 2026-01-01." in text
         assert text.count("<svg") == 6  # the chart for wide windows and for narrow ones, and one a row
         # Self-contained: nothing is fetched, nothing runs.
         assert set(page.links) == {"#main", "#board-1"}
@@ -431,6 +471,69 @@ class TestLeaderboard:
         assert "one seed: no test" in page.rows[1][4]
         assert "one seed" in page.rows[1][2]
 
+    def test_the_next_that_has_one_seed_is_named(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, target=1.0)
+        group(tmp_path / "b", LATER[:1], target=1.0, lr=1e-3)
+        command("leaderboard", ".", "--html", "page.html")
+        assert Page((tmp_path / "page.html").read_text(encoding="utf-8")).rows[1][4].startswith("the next has one seed")
+
+    @pytest.mark.parametrize(("times", "said"), [
+        (9.0, "baseline came there in at most 9.02 s, by its first evaluation"),
+        (11.0, "baseline has the shortest time that is no bound, 10.1 s ± 160 ms"),
+    ])  # fmt: skip
+    def test_a_time_that_is_a_bound_is_called_one(self, times, said, command, tmp_path):
+        """Below the target at the first evaluation: when is not known, so there is no lead and no test."""
+        group(tmp_path / "a", FIVE, target=1.0)
+        for seed in range(5):
+            leave(
+                tmp_path / "late" / f"seed-{seed}", (times + seed / 100,), seed=seed, bits=(0.9,), target=1.0, lr=1e-3
+            )
+        _, out, _ = command("leaderboard", ".", "--html", "page.html")
+        assert said in out
+        rows = Page((tmp_path / "page.html").read_text(encoding="utf-8")).rows[1:]
+        (late,) = [row for row in rows if "lr = 0.001" in row[1]]
+        assert late[2] == f"at most {times + 0.02:g} s at its first evaluation"
+        assert "no test" in rows[0][4]
+        assert "p =" not in rows[0][4]
+        assert "sooner" not in rows[0][4]
+
+    def test_the_time_of_one_seed_is_not_that_of_three(self, command, tmp_path):
+        """Neither told nor ordered by: those that missed the target would have taken longer."""
+        group(tmp_path / "a", [9.0], target=1.0)
+        for seed in (1, 2):
+            leave(tmp_path / "a" / f"seed-{seed}", (1, 2, 3), seed=seed, bits=(3, 2, 1.5), target=1.0)
+        group(tmp_path / "b", [20.0], target=1.0, lr=1e-3)
+        for seed in (1, 2):
+            leave(tmp_path / "b" / f"seed-{seed}", (1, 2, 3), seed=seed, bits=(3, 2, 1.2), target=1.0, lr=1e-3)
+        command("leaderboard", ".", "--html", "page.html")
+        first, second = Page((tmp_path / "page.html").read_text(encoding="utf-8")).rows[1:]
+        assert (first[0], first[2]) == ("–", "–")
+        assert "lr = 0.001" in first[1]  # by the loss at the end
+        assert first[3].startswith("1 of 3 came there")
+        assert (second[0], second[2]) == ("–", "–")
+
+    def test_a_long_choice_of_rungs_is_folded(self, command, tmp_path):
+        names = tuple(rung.name for rung in RUNGS if rung.change)[1::2]
+        group(tmp_path / "a", FIVE, target=1.0, rungs=names)
+        _, out, _ = command("leaderboard", ".", "--html", "page.html")
+        called = f"{len(names)} rungs up to {names[-1]}"
+        assert f"{called} leads with" in out
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert f"1. {called}, " in text  # and what its config has that those rungs would not have set
+        assert re.search(r"<summary>\d+ switches</summary>", text)
+        assert f"<strong>{called}</strong>" in text
+        assert f"<summary>{len(names)} rungs</summary>{', '.join(names)}</details>" in text
+
+    def test_where_it_ran_has_a_column_where_that_differs(self, command, tmp_path):
+        group(tmp_path / "a", FIVE, target=1.0)
+        group(tmp_path / "b", LATER, target=1.0, lr=1e-3, told={"commit": "def", "date": "2026-02-03T00:00:00"})
+        command("leaderboard", ".", "--html", "page.html")
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        header, first, second = Page(text).rows
+        where = header.index("where")
+        assert (first[where], second[where]) == ("0.1.0 abc", "0.1.0 def")
+        assert "All ran on a chip, torch 2.11. Begun 2026-01-01 to 2026-02-03." in text
+
     def test_names_from_elsewhere_are_text(self, command, tmp_path):
         told = {
             "device": {"name": "<script>alert(1)</script>"},
@@ -450,7 +553,8 @@ class TestLeaderboard:
             pytest.skip("no chromium on this machine: apt-get install chromium")
         names = tuple(rung.name for rung in RUNGS if rung.change and rung.name not in ("graph", "fp8", "window"))
         group(tmp_path / "a", FIVE, target=1.0, rungs=names)
-        group(tmp_path / "b", LATER, target=1.0, lr=1e-3)
+        group(tmp_path / "b", LATER, target=1.0, lr=1e-3, told={"device": {"name": "A Processor of Another Maker's"}})
+        leave(tmp_path / "c", (20.0,), bits=(0.9,), target=1.0, lr=1e-4, rungs=names[1::2])
         command("leaderboard", ".", "--html", "page.html")
         with playwright.sync_playwright() as play:
             browser = play.chromium.launch(
@@ -465,6 +569,8 @@ class TestLeaderboard:
         assert found["charts"] == 1
         assert found["sticks_out"] == []
         assert found["letters"] >= 7.5
+        assert found["table"] == []  # no cell is cut
+        assert max(found["rows"]) < (260 if width > 1024 else 340)
 
     def test_titles(self):
         names = [rung.name for rung in RUNGS if rung.change]
@@ -490,7 +596,26 @@ class TestLeaderboard:
         assert "10.1 s ± 160 ms (standard deviation), of 1." in out
 
 
+def oklab(colour):
+    """Ottosson's coordinates, in which distances are about those that are seen; and the luminance."""
+    light = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    light = np.where(light <= 0.04045, light / 12.92, ((light + 0.055) / 1.055) ** 2.4)
+    cones = np.cbrt(np.array([[0.41222147, 0.53633254, 0.05144599], [0.2119035, 0.6806995, 0.10739696],
+                              [0.08830246, 0.28171884, 0.6299787]]) @ light)  # fmt: skip
+    axes = np.array([[0.21045426, 0.79361779, -0.00407205], [1.97799850, -2.42859221, 0.45059371],
+                     [0.02590404, 0.78277177, -0.80867577]])  # fmt: skip
+    return axes @ cones, np.array([0.2126, 0.7152, 0.0722]) @ light
+
+
 class TestCurves:
+    def test_colours_can_be_told_apart_on_light_pages_and_on_dark_ones(self):
+        for one, other in itertools.combinations(curvesvg._COLOURS, 2):
+            assert np.linalg.norm(oklab(one)[0] - oklab(other)[0]) > 0.12, (one, other)
+        for page in ("#ffffff", "#15191d"):
+            for colour in curvesvg._COLOURS:
+                low, high = sorted((oklab(page)[1], oklab(colour)[1]))
+                assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
+
     def test_points_are_where_their_values_are(self):
         lines = [curvesvg.Line("a", (0.0, 5.0, 10.0), (4.0, 3.0, 2.0))]
         svg = curvesvg.curves_svg(lines, x="time", unit="s", y="loss", target=1.0)
@@ -538,9 +663,9 @@ class TestCurves:
 
 class TestLivePlot:
     LINES = (
-        {"step": 5, "time_s": 1.0, "loss": 2.0, "tokens_per_s": 1e3},
+        {"step": 5, "time_s": 1.0, "loss": 2.0, "train_bits_per_byte": 3.25, "tokens_per_s": 1e3},
         {"step": 5, "time_s": 1.0, "bits_per_byte": 3.0},
-        {"step": 10, "time_s": 2.0, "loss": 1.5, "tokens_per_s": 2e3},
+        {"step": 10, "time_s": 2.0, "loss": 1.5, "train_bits_per_byte": 2.75, "tokens_per_s": 2e3},
     )
 
     def test_a_notebook_sees_every_log_point(self, monkeypatch):
@@ -553,7 +678,7 @@ class TestLivePlot:
         seen = []
         with live.watch_live(toys.config(target=2.5), toys.corpus()) as plot:
             (widget,) = shown
-            assert "the first losses come after 5 steps" in widget.value
+            assert "tiny on toy: getting ready; the first losses come after 5 steps" in widget.value
             assert not re.findall(r">[\d.]+( m?s)?</text>", widget.value)  # numbers on the axes
             for line in self.LINES:
                 plot(line)
@@ -564,6 +689,19 @@ class TestLivePlot:
         assert "<circle" in widget.value
         told = "3.0000 bits per byte after 5 steps; now 10 steps, 2 s of training, 2,000 tokens/s."
         assert told in widget.value  # the loss was not measured at the last step
+
+    def test_training_losses_are_told_and_drawn_in_the_unit_of_the_axis(self):
+        """Before the first evaluation too, and by the bytes a token of the windows that are judged, as the log has."""
+        plot = live.watch_live(toys.config(), toys.corpus())
+        plot(self.LINES[0])
+        assert "training loss 3.250 bits per byte after 5 steps" in plot.told()
+        assert "nats" not in plot.picture()
+        for line in self.LINES[1:]:
+            plot(line)
+        drawn = re.search(r'<polyline points="([^"]*)"', plot.picture())[1].split()
+        mark = re.search(r'<circle cx="[\d.]+" cy="([\d.]+)"', plot.picture())[1]
+        first, last = (float(point.partition(",")[2]) for point in drawn)
+        assert first < float(mark) < last  # down the page from 3.25 over 3, measured in between, to 2.75
 
     def test_a_picture_that_nobody_would_see_is_left_out(self, monkeypatch):
         import IPython.display
@@ -593,6 +731,19 @@ class TestLivePlot:
 
 def test_the_verdict_names_its_groups():
     assert compare.verdict_text(FIVE, LATER, ("the old", "the new")).startswith("the new takes 2 s more")
+
+
+def test_results_go_where_those_of_a_run_go(command, tmp_path, monkeypatch):
+    """To the book's folder, also from a folder within it."""
+    group(tmp_path / "a", FIVE, target=1.0)
+    (tmp_path / "chapters").mkdir()
+    monkeypatch.chdir(tmp_path / "chapters")
+    place = SimpleNamespace(first=True, world=1)
+    assert commands._folder(None, place) == tmp_path / ".rooflab/speedrun/run-001"
+    assert f"The curves are in {tmp_path}/.rooflab/speedrun/compare.svg." in command("compare", "../a", "../a")[1]
+    assert f"The page is {tmp_path}/.rooflab/speedrun.html." in command("leaderboard", "../a")[1]
+    assert (tmp_path / ".rooflab/speedrun.html").is_file()
+    assert not list((tmp_path / "chapters").iterdir())
 
 
 @pytest.mark.parametrize("target", ["nan", "-1", "0", "low"])

@@ -1,4 +1,4 @@
-"""How does each token look back at the others? Four forms of causal attention that compute the same.
+"""How does each token look back at the others? Three forms of causal attention, and one of a window.
 
 Legend: B sequences, T tokens, H heads, D width of a head; q, k and v are [B, H, T, D].
 
@@ -25,7 +25,7 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, form: str, mask: A
     Args:
         q, k, v: of shape [B, H, T, D].
         form: one of `config.CHOICES["attention"]`.
-        mask: of a window, see `window_mask`; None: each token sees all before it.
+        mask: of a window, see `window_mask`; None: each token sees itself and all before it.
     """
     if form == "plain":
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # [B, H, T, T]

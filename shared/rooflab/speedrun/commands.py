@@ -216,11 +216,11 @@ def _resume(options: argparse.Namespace, ranks: Ranks) -> int:
 
 def _folder(given: Path | None, ranks: Ranks) -> Path:
     """Where the run leaves its results: the folder that was given, or the next one of its own, the same for all."""
-    from ..book import find_root
+    from ..book import results_root
 
     if given is not None:
         return given
-    parent = (find_root() or Path.cwd()) / ".rooflab" / "speedrun"
+    parent = results_root() / "speedrun"
     number = 1 + max((int(path.name[4:]) for path in parent.glob("run-*") if path.name[4:].isdigit()), default=0)
     if ranks.world > 1:
         import torch

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..book import results_root
 from ..files import output_folder
 from ..plaintext import terminal_width
 from ..tables import render_text
@@ -48,7 +49,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
 def compare(options: argparse.Namespace) -> int:
     """Compare two groups of runs: print tables and the test, draw the curves; returns the exit code."""
     a, b = (_group(text, name) for text, name in ((options.a, "A"), (options.b, "B")))
-    figure = options.figure or free_name(Path(".rooflab/speedrun/compare.svg"))
+    figure = options.figure or free_name(results_root() / "speedrun" / "compare.svg")
     if figure.suffix not in (".svg", ".png"):
         raise RunsError(f"expected a figure whose name ends in .svg or .png; found {figure}")
     same = a.first.text == b.first.text
@@ -126,7 +127,7 @@ def _outcomes(a: Group, b: Group, target: float | None) -> str:
                for some, group in zip(found, (a, b), strict=True)]  # fmt: skip
         # The mean of those that came there says nothing of those that did not.
         # Where the first evaluation is below the target already, nobody knows when the run came there.
-        most = ["at most " if bound and _late(group, target or 0.0) else "" for group in (a, b)]
+        most = ["at most " if bound and group.late(target or 0.0) else "" for group in (a, b)]
         ratio = f"{means[1] / means[0]:.3g}" if all(means) and not any(few) and not any(most) else ""
         told = [at + mean_text(some, unit) + of for at, some, of in zip(most, found, few, strict=True)]
         rows.append([name, *told, ratio])
@@ -141,11 +142,6 @@ def _outcomes(a: Group, b: Group, target: float | None) -> str:
         if any(run.outcome[key] for group in (a, b) for run in group.runs):
             row(name, unit, partial(_numbers, key))
     return render_text(["", "A", "B", "B / A"], rows) + "\n\nMean ± standard deviation over seeds."
-
-
-def _late(group: Group, target: float) -> bool:
-    """Whether a run was below the target at its first evaluation."""
-    return any(run.curve.bits[0] < target for run in group.runs)
 
 
 def _numbers(key: str, group: Group) -> list[float]:
@@ -191,7 +187,7 @@ def _judged(a: Group, b: Group, target: float) -> str:
             least = math.ceil(1e4 * max(min(run.curve.bits) for one in (a, b) for run in one.runs)) / 1e4
             return (f"{lacking} of {len(group.runs)} runs of {name} never came to {target:.4g} bits per byte, so there "
                     f"is no test; all came to --target {least:g}.")  # fmt: skip
-    if late := [name for name, group in (("A", a), ("B", b)) if _late(group, target)]:
+    if late := [name for name, group in (("A", a), ("B", b)) if group.late(target)]:
         return (f"When {' and '.join(late)} came to {target:.4g} bits per byte is not known, so there is no test: the "
                 "first evaluation was below that already, and the time in the table is the most that it can be. Train "
                 "with --set eval_every=N, N being a few steps.")  # fmt: skip

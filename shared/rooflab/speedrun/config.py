@@ -65,7 +65,7 @@ class Config:
         table_factor: by which the rate is multiplied for the token table and an untied head.
         schedule, warmup, cooldown: shape of the learning rate; shares of the run that it rises and falls.
         batch, batch_factor, accumulation: sequences a rank computes at once are batch x batch_factor; so many times
-            `accumulation` make a step. `lr_factor` multiplies both rates, as a larger batch may ask.
+            `accumulation` make a step. `lr_factor` multiplies AdamW's rate, as a larger batch may ask, and not Muon's.
         tokens, steps: length of the run; steps, where it is not 0, wins.
         target: bits per byte of the validation set at which the run stops; 0: never.
         eval_every, eval_tokens: steps between evaluations (0: only at the end), size of the validation set.

@@ -20,7 +20,7 @@ from ..units import format_si
 __all__ = ["LOOKS", "Line", "curves_svg", "small_svg", "ticks"]
 
 # Okabe and Ito's colours, moved to where each stands out from white (3:1) as well as from a dark page.
-_COLOURS = ("#2f86c9", "#d9640a", "#149b74", "#b8659a", "#a87d00", "#7f7f7f")
+_COLOURS = ("#2f86c9", "#d9640a", "#149b74", "#b8659a", "#7b48e8", "#7f7f7f")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2")
 LOOKS = len(_COLOURS)  # lines that can be told apart
 _APART = 56  # pixels between two numbers below an axis, as wide as "500 ms"
@@ -39,7 +39,7 @@ class Line:
     marks: bool = False
 
     def thinned(self) -> tuple[list[float], list[float]]:
-        """At most some hundred of the points, the last among them; values that are none are left out."""
+        """At most `_MOST_POINTS` of the points, the last among them; values that are none are left out."""
         pairs = [(x, y) for x, y in zip(self.xs, self.ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
         step = -(-len(pairs) // _MOST_POINTS) or 1
         kept = pairs[::-1][::step][::-1]

@@ -116,6 +116,10 @@ class Group:
         """Seconds to the target of those that reached it."""
         return [found[0] for run in self.runs if (found := run.reached(target))]
 
+    def late(self, target: float) -> bool:
+        """Whether a run was below the target at its first evaluation: its time is only the most that it can be."""
+        return any(run.curve.bits[0] < target for run in self.runs)
+
 
 def read_runs(path: Path, *, leave_out: Callable[[str], None] | None = None) -> tuple[Run, ...]:
     """The runs in a folder: that of one run, or one that has folders of runs in it, such as `--seeds` makes.

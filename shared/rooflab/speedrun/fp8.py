@@ -1,12 +1,15 @@
 """How does a linear layer multiply in 8 bits, if finding a scale must cost nothing?
 
-By bounds, not by searching. Behind an RMS norm without a gain a row x of d numbers has |x| <= sqrt(d). So |w x| is at
-most |w| sqrt(d), and the longest row of a weight bounds what comes out of its product: a bound that only weights have
-to be read for. Nothing can be larger, hence nothing saturates. A bound is some bits above the largest value; e4m3,
-with four bits of exponent, has them to spare: its relative error is the same over 15 powers of two.
+By bounds, not by searching, wherever a bound is known. Behind an RMS norm without a gain a row x of d numbers has
+|x| <= sqrt(d). So |w x| is at most |w| sqrt(d), and the longest row of a weight bounds what comes out of its product: a
+bound that only weights have to be read for. Nothing can be larger, hence nothing saturates. A bound is some bits above
+the largest value; e4m3, with four bits of exponent, has them to spare: its relative error is the same over 15 powers of
+two. Behind a layer norm, whose gains are learned, no bound is known: its largest number is searched for, in one more
+pass over x.
 
 Only products whose input is written anyway, and so is converted for one byte a number, are in fp8; gradients are
-products in bf16, of operands that were never rounded to 8 bits. Sums are in fp32, of some 14 bits within a product.
+products in bf16, of operands that were never rounded to 8 bits. Results are summed in fp32; within a product the
+matrix units add with some 14 bits.
 Sources: Micikevicius et al. 2022 (the format); Cauchy and Schwarz (the bound).
 
 >>> weight = torch.tensor([[3.0, 4.0], [0.0, 1.0]])

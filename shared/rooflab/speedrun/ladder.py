@@ -11,11 +11,13 @@ import json
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..book import results_root
 from ..files import output_folder
 from ..plaintext import terminal_width
 from ..progress import Progress
@@ -63,10 +65,13 @@ def list_rungs(width: int | None = None) -> str:
     from .rungs import RUNGS
 
     signs = {"less": "-", "same": "=", "more": "+"}
+    width = width or terminal_width()
     rows = [[rung.name, signs[rung.step_time], signs[rung.memory], signs[rung.loss],
              rung.why + (f" ({rung.source})" if rung.source else "")] for rung in RUNGS]  # fmt: skip
-    table = render_text(["rung", "time", "memory", "loss", "why"], rows, width=width or terminal_width(), wrap=True)
-    return f"{table}\n\n- less, = about the same, + more; each on top of those above it."
+    table = render_text(["rung", "time", "memory", "loss", "why"], rows, width=width, wrap=True)
+    note = ("- less, = about the same, + more; each on top of those above it. The forecast counts bytes and FLOPs; "
+            "it sees neither exponentials nor how well a compiler writes a kernel.")  # fmt: skip
+    return f"{table}\n\n{textwrap.fill(note, min(width, 100))}"
 
 
 def run_ladder(options: argparse.Namespace) -> int:
@@ -128,7 +133,7 @@ def _climb(
     """
     from ..records import save_record
 
-    folder, kept = output_folder(options.out or Path(".rooflab/speedrun")), None
+    folder, kept = output_folder(options.out or results_root() / "speedrun"), None
     climbed = [rung for rung, framework, plan in plans if framework == "torch" and rung not in plan.skipped]
     racers = families(climbed) if options.target or options.seeds > 1 else {}
     bar = Progress("ladder", len(plans), unit="rung")

@@ -12,27 +12,26 @@ import argparse
 import datetime
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..book import results_root
 from ..files import output_folder, write_atomic
-from ..reporting.markup import Html, document, table
+from ..reporting.markup import document, table
 from ..units import format_si
 from .asked import positive
+from .boardrows import Entry, name_of, places, rank, row
 from .compare import mean_text
-from .config import PRESETS, Config
-from .curvesvg import LOOKS, Line, curves_svg, small_svg
+from .curvesvg import LOOKS, Line, curves_svg
 from .finished import Group, RunsError, grouped, read_runs
-from .naming import title
-from .rungs import RUNGS
-from .significance import LEVEL, compared, interval, least_p
+from .naming import short, title
+from .significance import LEVEL
 
 __all__ = ["Entry", "add_leaderboard_options", "leaderboard", "page", "title"]
 
-_UNSAID = ("seed", "target", "log_every", "threads", "vocabulary", "rungs", "preset", "eval_every", "eval_tokens")
 _CSS = """
 body { display: block; }
 main { max-width: 90rem; margin: 0 auto; }
@@ -42,14 +41,34 @@ nav .brand { margin: 0; } nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.
 section .scroll > table td, section .scroll > table th { vertical-align: middle; padding-top: .6rem; }
 .board td { text-align: left; white-space: nowrap; } .board thead th { text-align: left; vertical-align: bottom; }
 .board tr > :nth-child(3), .board tr > :nth-child(6) { text-align: right !important; }
-.board table { font-size: .89rem; } .board td, .board th { padding-right: 1.1rem !important; }
+.board table { font-size: .89rem; } .board td, .board th { padding-right: .95rem !important; }
 .board th:first-child { padding-right: .9rem; color: var(--quiet); font-weight: 600; }
-.board td:nth-child(2) { white-space: normal !important; min-width: 11rem; max-width: 26rem; }
-.board td:nth-child(7) { white-space: normal !important; min-width: 7.5rem; }
+.board td:is(:nth-child(2), :nth-child(5), :nth-child(7)), .board .pill {
+  white-space: normal !important; overflow-wrap: break-word; }
+.board td:nth-child(2) { min-width: 10rem; max-width: 26rem; }
 .board .quiet, .board details { color: var(--quiet); font-size: .85rem; font-weight: 400; }
 .board summary { cursor: pointer; } .board strong { font-weight: 650; }
 .narrow { display: none; } .narrow > svg { max-width: 40rem !important; }
-@media (max-width: 60rem) { .wide { display: none; } .narrow { display: block; } }
+@media (max-width: 64rem) {
+  .wide { display: none; } .narrow { display: block; }
+  /* A row is a card: the name; time and curve; seeds and rate; the lead; where. */
+  .board { overflow: visible; }
+  .board thead { position: absolute; clip-path: inset(50%); }
+  .board table, .board tbody { display: block; }
+  .board tr { display: grid; grid-template-columns: 1.6rem 1fr 1fr; gap: .5rem .8rem; padding: .9rem 0;
+              border-bottom: 1px solid var(--line); }
+  .board tbody tr > :nth-child(n) { border: 0; padding: 0 !important; text-align: left !important; min-width: 0;
+                                    white-space: normal !important; }
+  .board tr > :is(:nth-child(3), :nth-child(4)) { grid-column: 2; }
+  .board tr > :nth-child(n+2) { max-width: none; }
+  .board tr > :is(:nth-child(2), :nth-child(5), :nth-child(7)) { grid-column: 2 / -1; }
+  .board tr > :nth-child(2) { grid-row: 1; } .board tr > :nth-child(3) { grid-row: 2; }
+  .board tr > :last-child { grid-column: 3; grid-row: 2; }
+  .board tr > :nth-child(4) { grid-row: 3; } .board tr > :nth-child(6) { grid-column: 3; grid-row: 3; }
+  .board tr > :nth-child(5) { grid-row: 4; } .board tr > :nth-child(5):empty { display: none; }
+  .board tr > :nth-child(4)::before { content: "seeds: "; color: var(--quiet); }
+  .board tr > :nth-child(5)::before { content: "against the next: "; color: var(--quiet); }
+}
 .board .first { font-size: 1.12rem; font-weight: 650; }
 @media (prefers-color-scheme: dark) {
   :root { color-scheme: dark; --ink: #e4e8ec; --quiet: #a2acb6; --line: #363d45; --ground: #15191d; --shade: #1c2126;
@@ -58,26 +77,6 @@ section .scroll > table td, section .scroll > table th { vertical-align: middle;
 }
 @media print { nav { display: none; } }
 """
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """One line of a table: a group of runs, and its seconds to the target, one for each seed that came there."""
-
-    group: Group
-    times_s: tuple[float, ...]
-    look: int = 0
-
-    @property
-    def all_reached(self) -> bool:
-        """Whether every seed came to the target."""
-        return len(self.times_s) == len(self.group.runs)
-
-    @property
-    def order(self) -> tuple[float, ...]:
-        """First those whose seeds all came there, the sooner the better; then by the loss at the end."""
-        missed = 1 - len(self.times_s) / len(self.group.runs)
-        return missed, fmean(self.times_s) if self.times_s else 0.0, self.group.mean("bits_per_byte")
 
 
 def add_leaderboard_options(parser: argparse.ArgumentParser) -> None:
@@ -93,11 +92,11 @@ def leaderboard(options: argparse.Namespace) -> int:
     """Write the page, and say in one line for each table who leads; returns the exit code."""
     runs = {run.path.resolve(): run for folder in options.folders for run in read_runs(folder, leave_out=_tell)}
     boards = tables(grouped(runs.values(), by_target=not options.target), options.target)
-    path = options.html or Path(".rooflab/speedrun.html")
+    path = options.html or results_root() / "speedrun.html"
     output_folder(path.parent)
     write_atomic(path, page(boards, len(runs)))
     for (_, target), entries in boards.items():
-        print(f"{_heading(entries, target)}: {_leader(entries[0], target)}, of {len(entries)}.")
+        print(f"{_heading(entries, target)}: {_leader(entries, target)}, of {len(entries)}.")
     print(f"The page is {path}.")
     return 0
 
@@ -106,14 +105,18 @@ def _tell(why: str) -> None:
     print(f"Left out: {why}", file=sys.stderr)
 
 
-def _leader(entry: Entry, target: float) -> str:
-    name = title(entry.group.first.rungs, _deviations(entry.group))[0]
+def _leader(entries: Sequence[Entry], target: float) -> str:
+    entry = entries[0]
+    name = short(entry.group.first.rungs)
     if not target:
         return f"{name} leads by its loss at the end, {entry.group.mean('bits_per_byte'):.4f} bits per byte"
     if not entry.all_reached:
         return "none came there with all of its seeds"
+    if entry.late:
+        return f"{name} came there in at most {format_si(fmean(entry.times_s), 's', digits=4)}, by its first evaluation"
+    known = "leads with" if not any(other.late for other in entries) else "has the shortest time that is no bound,"
     spread = " (standard deviation)" if len(entry.times_s) > 1 else ""
-    return f"{name} leads with {mean_text(entry.times_s, 's')}{spread}"
+    return f"{name} {known} {mean_text(entry.times_s, 's')}{spread}"
 
 
 def tables(groups: Sequence[Group], target: float = 0.0) -> dict[tuple[Any, float], list[Entry]]:
@@ -126,26 +129,11 @@ def tables(groups: Sequence[Group], target: float = 0.0) -> dict[tuple[Any, floa
     found: dict[tuple[Any, float], list[Entry]] = {}
     for group in groups:
         goal = target or group.first.config["target"]
-        found.setdefault((group.first.text, goal), []).append(Entry(group, tuple(group.times_s(goal) if goal else ())))
-    return {key: [Entry(entry.group, entry.times_s, look) for look, entry in
+        times, late = (tuple(group.times_s(goal)), group.late(goal)) if goal else ((), False)
+        found.setdefault((group.first.text, goal), []).append(Entry(group, times, late=late))
+    return {key: [replace(entry, look=look) for look, entry in
                   enumerate(sorted(entries, key=lambda entry: entry.order))]
             for key, entries in sorted(found.items(), key=lambda item: -len(item[1]))}  # fmt: skip
-
-
-# --- what an entry is called
-
-
-def _deviations(group: Group) -> dict[str, Any]:
-    """Switches that are neither as the preset has them nor as the rungs set them."""
-    config = group.first.config
-    if config["preset"] not in PRESETS:
-        return {}
-    expected = PRESETS[config["preset"]].to_dict()
-    for rung in RUNGS:
-        if rung.name in config["rungs"]:
-            expected |= rung.change
-    return {name: value for name, value in config.items()
-            if name in Config.__dataclass_fields__ and name not in _UNSAID and value != expected[name]}  # fmt: skip
 
 
 # --- the page
@@ -178,15 +166,16 @@ def _heading(entries: Sequence[Entry], target: float) -> str:
 def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> str:
     lines = [Line("", run.curve.times_s, run.curve.bits, entry.look % LOOKS)
              for entry in entries[:LOOKS] for run in entry.group.runs]  # fmt: skip
-    named = [Line(f"{_rank(number, entry, target)} {_name(entry.group)}", (), (), entry.look)
+    named = [Line(f"{rank(number, entry, target)} {name_of(entry.group)}", (), (), entry.look)
              for number, entry in enumerate(entries[:LOOKS], 1)]  # fmt: skip
     charts = {"wide": _chart(lines, named, target, (1240, 350)), "narrow": _chart(lines, named, target, (440, 400))}
     card = "".join(f'<div class="{name}">{chart}</div>' for name, chart in charts.items())
     everything = [Line("", run.curve.times_s, run.curve.bits) for entry in entries for run in entry.group.runs]
-    rows = [_row(number, entry, entries[number : number + 1], everything, target)
+    same = [len(set(part)) == 1 for part in zip(*(places(entry.group) for entry in entries), strict=True)]
+    rows = [row(number, entry, entries[number : number + 1], everything, target, own=[not each for each in same])
             for number, entry in enumerate(entries, 1)]  # fmt: skip
-    header = ("", "what was switched on", "time to the target", "seeds", "against the next", "rate", "where",
-              "loss over time")  # fmt: skip
+    header = ("", "what was switched on", "time to the target", "seeds", "against the next", "rate",
+              *["where"] * (not all(same)), "loss over time")  # fmt: skip
     body = table(header, rows).replace('class="scroll"', 'class="scroll board"', 1)
     data = entries[0].group.first.told["data"]
     times = (
@@ -195,11 +184,19 @@ def _board(entries: Sequence[Entry], text: tuple[Any, ...], target: float) -> st
     ) if target else "These runs had no target: they are in the order of their loss at the end."  # fmt: skip
     if any(run.outcome.get("disturbed") for entry in entries for run in entry.group.runs):
         times += " Disturbed: beside so many of the runs others used the processor's cores, and they took longer."
+    shared = [part for part, each in zip(places(entries[0].group), same, strict=True) if each and part]
+    ran = f" All ran on {', '.join(shared)}." if shared else ""
     note = (
         f"Text {data.get('name')} ({text[0][:12]}), validation windows of {text[1]:,} tokens. {times} "
-        "The axis of time is logarithmic, here and in the table. Losses are in bits per byte."
+        "The axis of time is logarithmic, here and in the table. Losses are in bits per byte." + ran + _dates(entries)
     )
     return f'<div class="card">{card}</div>{body}<p class="note">{escape(note)}</p>'
+
+
+def _dates(entries: Sequence[Entry]) -> str:
+    """When the runs began, as a sentence."""
+    days = sorted({str(run.told.get("date", ""))[:10] for entry in entries for run in entry.group.runs} - {""})
+    return f" Begun {' to '.join(dict.fromkeys((days[0], days[-1])))}." if days else ""
 
 
 def _chart(lines: Sequence[Line], named: Sequence[Line], target: float, size: tuple[int, int]) -> str:
@@ -208,78 +205,3 @@ def _chart(lines: Sequence[Line], named: Sequence[Line], target: float, size: tu
         [*lines[::-1], *named], x="training time", unit="s", y="validation loss, bits per byte", target=target,
         log=True, size=size, alt=f"Validation loss over time of the first {len(named)} entries of the table",
     )  # fmt: skip
-
-
-def _name(group: Group) -> str:
-    """What an entry is called in a legend."""
-    name, changes = title(group.first.rungs, _deviations(group))
-    return ", ".join([name, *changes]) + (" (JAX)" if group.first.framework == "jax" else "")
-
-
-def _row(number: int, entry: Entry, below: Sequence[Entry], among: Sequence[Line], target: float) -> list[str]:
-    group, run = entry.group, entry.group.first
-    lines = [Line("", each.curve.times_s, each.curve.bits, entry.look % LOOKS) for each in group.runs]
-    count, came = len(group.runs), len(entry.times_s)
-    seeds = f"{count}" if came == count or not target else f"{came} of {count} came there"
-    library = f"{run.framework} {run.told['versions'].get(run.framework, '')}".strip()
-    cells = [
-        _rank(number, entry, target).rstrip("."), _what(group), _time(entry, first=number == 1),
-        seeds + _quiet(f"loss {group.mean('bits_per_byte'):.4f}"), _against(entry, below), _rate(group),
-        escape(run.device) + _quiet(library) + _quiet(f"{run.code}, {str(run.told.get('date', ''))[:10]}"),
-        small_svg(lines, among, target=target, log=True, alt=f"Loss of entry {number} over time"),
-    ]  # fmt: skip
-    return [Html(cell) for cell in cells]
-
-
-def _rank(number: int, entry: Entry, target: float) -> str:
-    """What stands before an entry's name; no number where a seed missed the target."""
-    return f"{number}." if entry.all_reached or not target else "–"
-
-
-def _what(group: Group) -> str:
-    run, default = group.first, next(iter(PRESETS))
-    name, changes = title(run.rungs, _deviations(group))
-    shape = [] if run.config["preset"] == default else [run.config["preset"]]
-    rungs = f"<details><summary>{len(run.rungs)} rungs</summary>{escape(', '.join(run.rungs))}</details>"
-    quiet = _quiet(", ".join([*shape, *changes]))
-    return f"<strong>{escape(name)}</strong>{quiet}" + (rungs if name.startswith("up to") else "")
-
-
-def _rate(group: Group) -> str:
-    used, peak = group.first.outcome.get("mfu_hfu") or (0.0, 0.0), group.mean("peak_bytes")
-    more = [f"MFU {used[0]:.1%}"] * bool(used[0]) + [format_si(peak, "B")] * bool(peak)
-    return format_si(group.mean("tokens_per_s"), "tokens/s") + _quiet(", ".join(more))
-
-
-def _quiet(text: str) -> str:
-    return f'<br><span class="quiet">{escape(text)}</span>' if text else ""
-
-
-def _time(entry: Entry, *, first: bool) -> str:
-    times = entry.times_s
-    if not times:
-        return "–"
-    shown = format_si(fmean(times), "s", digits=4)
-    low, high = interval(times)
-    spread = _quiet(f"{_half(high - low)}, 95 %") if len(times) > 1 else _quiet("one seed")
-    others = sum(bool(run.outcome.get("disturbed")) for run in entry.group.runs)
-    spread += _quiet(f"disturbed: {others} of {len(entry.group.runs)}") if others else ""
-    return f'<span class="{"first" if first else ""}">{escape(shown)}</span>{spread}'
-
-
-def _half(width: float) -> str:
-    return f"± {format_si(width / 2, 's', digits=2)}"
-
-
-def _against(entry: Entry, below: Sequence[Entry]) -> str:
-    """The lead over the next entry, and whether it is more than chance."""
-    if not below or not (entry.all_reached and below[0].all_reached and entry.times_s):
-        return ""
-    lead = fmean(below[0].times_s) - fmean(entry.times_s)
-    told = _quiet(f"{format_si(lead, 's')} sooner, {fmean(below[0].times_s) / fmean(entry.times_s):.2f} ×")
-    verdict = compared(entry.times_s, below[0].times_s)
-    if verdict is None:
-        return f'<span class="pill open">one seed: no test</span>{told}'
-    few = least_p(len(entry.times_s), len(below[0].times_s)) >= LEVEL
-    said = "" if verdict.significant else ", too few seeds" if few else ", not told apart"
-    return f'<span class="pill {"good" if verdict.significant else "open"}">p = {verdict.p:.2g}{said}</span>{told}'

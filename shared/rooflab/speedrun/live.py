@@ -19,7 +19,7 @@ from ..display import escape, is_headless, show_text
 from ..units import format_si
 from .config import Config
 from .curvesvg import Line, curves_svg
-from .data import Corpus, cut
+from .data import Corpus
 
 __all__ = ["LivePlot", "watch_live"]
 
@@ -31,7 +31,7 @@ def watch_live(config: Config, data: Corpus) -> LivePlot:
 
     Args:
         config: of the run; its target is a dashed line.
-        data: what is trained on: by its bytes a token training losses are shown in bits per byte, too.
+        data: what is trained on, whose name is told before the first losses come.
     """
     return LivePlot(config, data)
 
@@ -43,7 +43,7 @@ class LivePlot:
     """
 
     def __init__(self, config: Config, data: Corpus) -> None:
-        self.config, self.data = config, cut(data, config.cut_vocabulary)
+        self.config, self.text = config, data.name
         self.lines: list[Mapping[str, Any]] = []
         self._picture: Any = None
         self._drawn_s = 0.0
@@ -79,11 +79,11 @@ class LivePlot:
 
     def picture(self) -> str:
         """What is known so far, as HTML."""
-        trained = [line for line in self.lines if "loss" in line]
+        trained = [line for line in self.lines if "train_bits_per_byte" in line]
         measured = [line for line in self.lines if line.get("bits_per_byte") is not None]
         curves = [
             Line("training", [line["time_s"] for line in trained],
-                 [self.data.bits_per_byte(line["loss"]) for line in trained], 0),
+                 [line["train_bits_per_byte"] for line in trained], 0),
             Line("validation", [line["time_s"] for line in measured], [line["bits_per_byte"] for line in measured], 1,
                  marks=True),
         ]  # fmt: skip
@@ -95,13 +95,13 @@ class LivePlot:
         """The same in one sentence."""
         name = self.config.rungs[-1] if self.config.rungs else self.config.preset
         if not self.lines:
-            return f"{name}: getting ready; the first losses come after {self.config.log_every} steps."
+            return f"{name} on {self.text}: getting ready; the first losses come after {self.config.log_every} steps."
         last = self.lines[-1]
         measured = next((line for line in reversed(self.lines) if line.get("bits_per_byte") is not None), None)
         rate = next((line["tokens_per_s"] for line in reversed(self.lines) if "tokens_per_s" in line), None)
         speed = f", {format_si(rate, 'tokens/s')}" if rate is not None else ""
         so_far = f"{last['step']:,} steps, {format_si(last['time_s'], 's')} of training{speed}."
         if measured is None:
-            return f"{name}: training loss {last['loss']:.3f} nats per token after {so_far}"
+            return f"{name}: training loss {last['train_bits_per_byte']:.3f} bits per byte after {so_far}"
         loss = f"{name}: {measured['bits_per_byte']:.4f} bits per byte after "
         return loss + (so_far if measured["step"] == last["step"] else f"{measured['step']:,} steps; now {so_far}")

@@ -33,13 +33,13 @@ def title(rungs: Sequence[str], deviations: Mapping[str, Any]) -> tuple[str, lis
 
 
 def short(rungs: Sequence[str]) -> str:
-    """The same in a line: where the name is long, how many rungs there are, and the last of them.
+    """The same in a line: where the name is long, how many rungs there are, and up to which.
 
     >>> short(["rotary", "muon"])
     'rotary, muon'
     """
     name, _ = title(rungs, {})
-    return name if len(name) <= _SHORT else f"{len(rungs)} rungs, the last {rungs[-1]}"
+    return name if len(name) <= _SHORT else f"{len(rungs)} rungs up to {rungs[-1]}"
 
 
 def counted(number: int, noun: str) -> str:

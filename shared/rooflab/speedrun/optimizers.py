@@ -124,7 +124,8 @@ class Updates:
             eps=config.epsilon, weight_decay=config.weight_decay, fused=config.fused_optimizer or None,
             capturable=config.graph,
         )  # fmt: skip
-        # Muon's rate is some 20 times AdamW's: the same decay for each step asks for as much less of it.
+        # Muon's rate is some 20 times AdamW's: decay as AdamW's at a rate of `lr` asks for as much less of it. AdamW's
+        # own rate, and with it its decay, is `lr_factor` times that.
         decay = config.weight_decay * config.lr / config.matrix_lr if muon else 0.0
         fused = config.compile != "no" and device.type == "cuda"  # on a CPU the step alone is compiled
         self.muon = Muon(buffers.stacks, ranks, config.momentum, decay, fused=fused) if muon else None

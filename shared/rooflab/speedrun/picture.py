@@ -48,7 +48,7 @@ def draw(lines: Sequence[Mapping[str, Any]], title: str, *, target: float = 0.0)
 
     with matplotlib.rc_context(house_style):
         fig = Figure(figsize=(7.2, 3.4), layout="constrained")
-        left, right = fig.subplots(1, 2, sharex=True)
+        left, right = fig.subplots(1, 2, sharex=True, sharey=True)
         bare = series_style(0) | {"marker": "", "linewidth": 1.0}  # a point for each step
         for ax, (times, values), label, style in (
             (left, every_loss(lines), "training loss (bits per byte)", bare),

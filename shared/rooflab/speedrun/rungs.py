@@ -81,21 +81,21 @@ RUNGS: tuple[Rung, ...] = (
          "less", "more", "more", source="McCandlish et al. 2018; Malladi et al. 2022"),
     Rung("graph", {"graph": True}, "The kernels of a step are launched as one.", "less", "more", needs="graph"),
     Rung("rotary", {"position": "rotary"}, "Queries and keys turn with their position, so that scores see distances.",
-         "more", loss="less", source="Su et al. 2021"),
+         "more", "more", "less", source="Su et al. 2021"),
     Rung("rms-norm", {"norm": "rms", "qk_norm": True},
          "Half the arithmetic of layer norm, no gains; normalized queries and keys bear a higher rate.",
          "less", loss="less", source="Zhang and Sennrich 2019; Henry et al. 2020"),
     Rung("rotary-kernel", {"rotation": "kernel"},
-         "A compiler computes the gradients of queries, keys and values where it joins them; a kernel each one once.",
-         "less", source="Rooflab's kernels", needs="kernels", of="rotary"),
+         "The compiler recomputes the gradients of queries, keys and values where it joins them; "
+         "one kernel computes each once.", "less", source="Rooflab's kernels", needs="kernels", of="rotary"),
     Rung("squared-relu", {"activation": "squared relu"}, "Cheaper than GELU, and better for a language model.",
          "less", loss="less", source="So et al. 2021"),
     Rung("mlp-kernel", {"mlp": "kernel"},
          "The square is taken where its product ends, and its gradient where that of the next one does.",
          "less", "less", source="Rooflab's kernels", needs="kernels", of="squared-relu"),
     Rung("zero-init", {"zero_init": True, "tied": False},
-         "Every block starts as the identity and the head, untied from the token table, at equal odds.",
-         "more", "more", "less", source="Zhang et al. 2019; Yang et al. 2022; Jordan et al. 2024"),
+         "Every block starts as the identity; the head has a weight of its own and starts by giving all words the "
+         "same probability.", "more", "more", "less", source="Zhang et al. 2019; Yang et al. 2022; Jordan et al. 2024"),
     Rung("value-skip", {"value_skip": True},
          "Later blocks see the first block's values, and mirrored blocks are connected.",
          "more", "more", "less", source="Zhou et al. 2024; Ronneberger et al. 2015"),
@@ -105,8 +105,8 @@ RUNGS: tuple[Rung, ...] = (
     Rung("softcap", {"softcap": 30.0}, "No logit leaves -30 to 30, so that none runs away early.",
          "more", loss="less", source="Gemma Team 2024"),
     Rung("loss-kernel", {"loss": "kernel"},
-         "Cap, softmax and gradient of a row of logits are one kernel: two readings, one writing, tanh an instruction.",
-         "less", source="Rooflab's kernels", needs="kernels"),
+         "Cap, softmax and gradient of a row of logits are one kernel: a row is read twice and written once; "
+         "tanh is one instruction.", "less", source="Rooflab's kernels", needs="kernels"),
     Rung("muon", {"optimizer": "muon"}, "Updates of the matrices are made orthogonal: every direction learns alike.",
          "more", "less", "less", source="Jordan et al. 2024"),
     Rung("schedule", {"schedule": "trapezoid"}, "The rate stays at its peak, then falls in a straight line to zero.",
@@ -119,11 +119,11 @@ RUNGS: tuple[Rung, ...] = (
     Rung("fp8", {"precision": "fp8"}, "Forward products at twice the rate of bf16; the weights bound what is scaled.",
          "less", loss="more", source="Micikevicius et al. 2022", needs="fp8"),
     Rung("small-vocabulary", {"cut_vocabulary": 8192},
-         "A head of a sixth costs less than a fifth more tokens, and every token is seen often enough to be learned.",
-         "less", "less", "less", source="Tao et al. 2024", needs="merges"),
+         "A head a sixth as large saves more time than a fifth more tokens cost, and each token "
+         "is seen often enough to be learned.", "less", "less", "less", source="Tao et al. 2024", needs="merges"),
     Rung("small-model", {"layers": 6, "width": 384, "heads": 6, "batch_factor": 2, "table_factor": 4.0},
-         "As many parameters as so short a text can teach; what each token costs less, more tokens repay.",
-         "less", "less", "less", source="Hoffmann et al. 2022"),
+         "No more parameters than so short a text can train: each token costs less, and "
+         "the time saved buys more tokens.", "less", "less", "less", source="Hoffmann et al. 2022"),
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..units import format_si
 from .finished import Group
+from .significance import compared
 
 __all__ = ["draw", "free_name", "label", "title"]
 
@@ -53,6 +54,7 @@ def draw(path: Path, groups: dict[str, Group], target: float, labels: Sequence[s
     """
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     from ..plots.saving import save_figure
     from ..plots.style import BOUND, house_style, series_style, set_axis
@@ -68,6 +70,8 @@ def draw(path: Path, groups: dict[str, Group], target: float, labels: Sequence[s
             if target:
                 ax.axhline(target, linestyle="--", label="target", **dict[str, Any](BOUND))
             set_axis(ax.xaxis, label=label, unit=unit, log=False)
+            ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10], integer=not unit))
+            ax.set_xlim(left=0)
         axes[0].set_ylabel("validation loss (bits per byte)")
         axes[1].legend()
         fig.suptitle(title(groups, target), x=0.01, ha="left", wrap=True)
@@ -75,9 +79,21 @@ def draw(path: Path, groups: dict[str, Group], target: float, labels: Sequence[s
 
 
 def title(groups: dict[str, Group], target: float) -> str:
-    """The times to the target, where every run came there."""
+    """The times to the target, where every run came there, with what a test says of their difference."""
     times = {name: group.times_s(target) for name, group in groups.items()} if target else {}
     if not times or any(len(some) < len(groups[name].runs) for name, some in times.items()):
         return "Validation losses"
-    told = ", ".join(f"{name} in {format_si(fmean(some), 's')}" for name, some in times.items())
-    return f"{target:.4g} bits per byte: {told}"
+    late = {name: "at most " if groups[name].late(target) else "" for name in groups}
+    told = ", ".join(f"{name} in {late[name]}{format_si(fmean(some), 's')}" for name, some in times.items())
+    return f"{target:.4g} bits per byte: {told}; {_tested(list(times.values()), known=not any(late.values()))}"
+
+
+def _tested(times: Sequence[Sequence[float]], *, known: bool) -> str:
+    """How many seeds there are, p, and whether the groups are told apart; no p of times that are bounds."""
+    counts = {len(some) for some in times}
+    many = " and ".join(str(len(some)) for some in times) if len(counts) > 1 else f"{max(counts)}"
+    seeds = "one seed each" if counts == {1} else f"{many} seeds" + " each" * (len(counts) == 1)
+    verdict = compared(*times) if known and len(times) == 2 else None
+    if verdict is None:
+        return seeds
+    return f"{seeds}, p = {verdict.p:.2g}" + ("" if verdict.significant else ", not told apart")

@@ -22,7 +22,8 @@ import numpy as np
 __all__ = ["LEVEL", "Verdict", "compared", "interval", "least_p", "permutation_p", "quantile", "two_sided", "welch"]
 
 LEVEL = 0.01  # a gain counts where chance would show one as large in fewer than one of a hundred comparisons
-_EXACT = 200_000  # splits that are all looked at; of more, as many are drawn
+_EXACT = 200_000  # the most splits that are all looked at; of more, `_DRAWN` are drawn
+_DRAWN = 20_000
 _MOST = 1000  # seeds; whoever needs more has found that there is no gain worth a name
 
 
@@ -80,12 +81,15 @@ def permutation_p(a: Sequence[float], b: Sequence[float]) -> tuple[float, bool]:
         chosen = np.array(list(combinations(range(total), n)))  # [splits, n]
         return float(np.mean(np.abs(values[chosen].sum(axis=1)) >= seen)), True
     draw = np.random.default_rng(0)
-    sums = [draw.permutation(values)[: min(n, m)].sum() for _ in range(20_000)]
+    sums = [draw.permutation(values)[: min(n, m)].sum() for _ in range(_DRAWN)]
     return float((1 + np.sum(np.abs(sums) >= seen)) / (1 + len(sums))), False
 
 
 def least_p(n: int, m: int) -> float:
-    """The least p that the permutation test can give with n and m values: both extreme splits, of all."""
+    """The least p that the permutation test can give with n and m values: that of the most extreme split.
+
+    Of two equal groups its mirror image lies as far apart, so that there are two such splits.
+    """
     return (2 if n == m else 1) / math.comb(n + m, n)
 
 
