@@ -218,6 +218,20 @@ def test_a_switch_that_a_device_cannot_do_is_refused_before_anything_is_measured
     assert err == "rooflab: expected graph=False: a processor has no graphs to replay\n"
 
 
+def test_what_is_remarked_of_ceilings_is_no_line_for_machines(capsys, monkeypatch):
+    def measured(*_, **__):
+        print("Something else kept the device busy.")
+        return CEILINGS
+
+    place = commands.Here(Device("cpu", "a processor", torch="cpu"), toys.corpus(), None, Ranks())
+    monkeypatch.setattr(commands, "here", lambda *_: place)
+    monkeypatch.setattr("rooflab.ceilings.measured_ceilings", measured)
+    code, out, err = run("--rung", "baseline", "--steps", "2", *TOY, "--json", "--out", "one", capsys=capsys)
+    assert code == 0
+    assert all(json.loads(line) for line in out.splitlines())
+    assert "kept the device busy" in err
+
+
 def test_the_rungs_are_listed_without_a_library(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert run("--list", capsys=capsys)[0] == 0

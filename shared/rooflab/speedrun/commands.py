@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import statistics
 import sys
@@ -91,7 +92,8 @@ class Here:
 
         say = None if quiet else lambda what: print(f"Measuring once what this device can do: {what}", file=sys.stderr)
         if self.ceilings is None and self.ranks.first:
-            self.ceilings = measured_ceilings(self.device, say=say)
+            with contextlib.redirect_stdout(sys.stderr):  # what it remarks is no line of a log
+                self.ceilings = measured_ceilings(self.device, say=say)
 
 
 def here(data: str | None, device: str, ranks: Ranks) -> Here:

@@ -117,9 +117,7 @@ def run_ladder(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Refuse what a ladder would have to ignore."""
     if (options.target or options.seeds > 1) and options.framework == "jax":
-        raise ConfigError(
-            "expected --target and --seeds without --framework jax: the twin's ladder trains no seeds to a loss"
-        )
+        raise ConfigError("expected --target and --seeds without --framework jax, which trains no seeds to a loss")
     if "target" in switches(options.set):
         raise ConfigError("expected --target in place of --set target: a ladder's runs do not stop there")
 
