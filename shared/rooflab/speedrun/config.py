@@ -210,7 +210,7 @@ def _validate(config: Config) -> None:
     for field in fields(config):
         name, value, kind = field.name, getattr(config, field.name), str(field.type)
         number = isinstance(value, int | float) and 0 <= value < math.inf
-        most = _MOST.get(name, 2**62 if kind == "int" else 10**30)  # a counter of torch's has 64 bits
+        most = _MOST.get(name, 2**62 if kind == "int" else 10**31)  # a counter of torch's has 64 bits
         wanted = {
             "True or False": kind != "bool" or isinstance(value, bool),
             "a whole number": kind != "int" or (isinstance(value, int) and not isinstance(value, bool)),
