@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .book import results_root
 from .files import explain, output_folder, write_atomic
 from .kernel_figure import PICTURES, draw_pictures, file_name, share_text
 from .plaintext import filled, terminal_width
@@ -48,7 +49,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", type=_kernels, metavar="kernels", help="what to measure: this very word")
     parser.add_argument("kernel", nargs="*", default=[], help="only these, such as softmax (default: every kernel)")
     parser.add_argument("--size", help="only this size, such as '16384 x 1024', as the table shows it")
-    parser.add_argument("--output", type=Path, default=Path(".rooflab/bench"), metavar="DIR", help="for the results")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="for the results (default: .rooflab/bench)")
     parser.add_argument("--tune", action="store_true", help="find the best block sizes for this chip first")
     parser.add_argument("--record", action="store_true", help="keep the results among the records, too")
     parser.add_argument("--recorded", metavar="DEVICE", help="measure nothing; show the records of nvidia-h200, say")
@@ -70,6 +71,7 @@ def bench(options: argparse.Namespace) -> int:
     from .kernels.catalogue import every_case
     from .kernels.launching import ready
 
+    options.output = options.output or results_root() / "bench"
     if options.recorded is not None and (options.tune or options.record):
         raise ValueError("Records are shown and not measured: expected --recorded without --tune and --record.")
     if options.recorded is not None:

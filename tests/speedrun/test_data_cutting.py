@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from rooflab.device import Device
 from rooflab.speedrun import session
 from rooflab.speedrun.data import Corpus, cut
 from rooflab.speedrun.data import cutting as cutting_module
@@ -57,11 +58,24 @@ def test_nothing_is_cut_where_nothing_is_asked_for(code, most):
     assert cut(code, most) is code
 
 
-def test_a_live_plot_turns_losses_into_bits_of_the_vocabulary_that_is_trained(code):
+def test_training_losses_become_bits_of_the_vocabulary_that_is_trained(code):
+    """What the live plot shows, and the bar."""
     from rooflab.speedrun.live import LivePlot
 
-    plot = LivePlot(toys.config(cut_vocabulary=300), code)
-    assert plot.data.bits_per_byte(1.0) == cut(code, 300).bits_per_byte(1.0) != code.bits_per_byte(1.0)
+    config, lines = toys.config(cut_vocabulary=300, steps=2, log_every=1), []
+    plot = LivePlot(config, code)
+    session.run_once(config, code, device=Device("cpu", "a processor", torch="cpu"), say=lines.append)
+    for line in lines:
+        plot(line)
+    trained = [line for line in lines if "loss" in line]
+    assert len(trained) == 2
+    (judged,) = (line for line in lines if "valid_loss" in line)
+    for line in trained:
+        bits = line["train_bits_per_byte"] / line["loss"]
+        assert bits == pytest.approx(judged["bits_per_byte"] / judged["valid_loss"], rel=1e-4)
+        assert bits == pytest.approx(cut(code, 300).bits_per_byte(1.0), rel=0.1)
+        assert bits != pytest.approx(code.bits_per_byte(1.0), rel=0.1)
+    assert "bits per byte" in plot.told()
 
 
 def test_a_run_pays_for_the_cut_once_and_another_one_pushes_it_out(code):
