@@ -128,6 +128,15 @@ def test_only_whole_lines_are_copied():
     assert not rings.whole_lines(torch.zeros(4, 40, dtype=HALF)[:, :32])
 
 
+@pytest.fixture
+def asked_anew():
+    """What is known of a device is what a test pretends."""
+    rings._able.cache_clear()
+    yield
+    rings._able.cache_clear()
+
+
+@pytest.mark.usefixtures("asked_anew")
 @pytest.mark.parametrize(("shared", "right"), [(227 * 1024, True), (99 * 1024, False)])
 def test_only_chips_with_that_much_shared_memory(shared, right, monkeypatch):
     monkeypatch.setattr(rings, "chained", lambda device: True)
@@ -135,6 +144,9 @@ def test_only_chips_with_that_much_shared_memory(shared, right, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: told)
     assert rings.on_hopper(torch.zeros(2, 32, dtype=HALF)) is right
     assert not rings.on_hopper(torch.zeros(2, 32))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: pytest.fail("asked again"))
+    assert rings.on_hopper(torch.zeros(2, 32, dtype=HALF)) is right
+    rings._able.cache_clear()
     monkeypatch.setattr(rings, "chained", lambda device: False)
     assert not rings.on_hopper(torch.zeros(2, 32, dtype=HALF))
 

@@ -67,15 +67,20 @@ _FORWARD: dict[str, dict[int, tuple[tuple[int, ...], ...]]] = {
 
 
 def on_hopper(*rows: torch.Tensor) -> bool:
-    """Whether a kernel with a ring takes rows: on Hopper or a later chip with as much shared memory.
+    """Whether the kernels in Gluon take rows: on Hopper or a later chip with as much shared memory.
 
     Args:
         rows: matrices, and parameters.
     """
+    return whole_lines(*rows) and _able(rows[0].device)
+
+
+@functools.cache
+def _able(device: torch.device) -> bool:
+    """Whether a device can run them; asked at every launch, so that it is found out once."""
     import torch
 
-    device = rows[0].device
-    if not chained(device) or not whole_lines(*rows):
+    if not chained(device):
         return False
     try:
         from . import triton_ring_hopper  # noqa: F401 - only to see whether this Triton has Gluon
