@@ -1,5 +1,6 @@
 """Run the command line: ``rooflab``, or ``python -m rooflab``."""
 
+import signal
 import sys
 
 __all__ = ["main"]
@@ -14,6 +15,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("rooflab: Stopped by Ctrl-C.", file=sys.stderr)
         return 130
+    finally:
+        # What was to be done is done and the exit code is known: a Ctrl-C while the interpreter goes changes neither.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

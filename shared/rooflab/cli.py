@@ -188,12 +188,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "grade": _grade,
         "course": _course,
     }
+    with stop_on_signals():  # also while an error is told: a second signal spoils no sentence and no exit code
+        return _run_command(commands[options.command], options)
+
+
+def _run_command(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     try:
-        with stop_on_signals():
-            _require_folder()
-            code = commands[options.command](options)
-            sys.stdout.flush()  # what cannot be printed is told here, and not by the interpreter's last words
-            return code
+        _require_folder()
+        code = command(options)
+        sys.stdout.flush()  # what cannot be printed is told here, and not by the interpreter's last words
+        return code
     except KeyboardInterrupt as error:
         return _say(str(error) or f"Stopped by {reason()}.", exit_code())
     except BrokenPipeError:  # whoever read our output has read enough

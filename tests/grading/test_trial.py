@@ -159,8 +159,9 @@ REDUCING = {
 @pytest.mark.parametrize("name", REDUCING)
 def test_rows_that_nobody_reduces_are_found_if_they_differ(name):
     reference, guess = REDUCING[name]
-    for recipe, found in ((normal((64, 8192), "bf16"), False), (rows((64, 8192), "bf16"), True)):
-        trial = Trial(reference, [recipe], "cpu", "bf16", 8192)
+    # Sums of exponentials differ by 0.7 % between rows of 32,768 numbers, a fourth of what the largest may be wrong by.
+    for recipe, found in ((normal((16, 32_768), "bf16"), False), (rows((16, 32_768), "bf16"), True)):
+        trial = Trial(reference, [recipe], "cpu", "bf16", 32_768)
         verified(trial, lambda x: reference(x).bfloat16())
         if found:
             with pytest.raises(AssertionError, match="are wrong"):

@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import signal
@@ -192,6 +193,43 @@ def test_a_signal_while_the_command_loads_is_one_sentence(module):
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SHARED)}, text=True,
                           capture_output=True, check=False)  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "rooflab: Stopped by Ctrl-C.\n")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["speedrun", "--list"], 0), (["run", "nowhere"], 2), (["nothing"], 2)])
+def test_a_signal_while_the_interpreter_goes_changes_no_exit_code(arguments, code):
+    # One when threads have ended, one when modules are torn down, at which Python gives signals back to the system.
+    script = (
+        "import atexit, os, signal, sys\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT): kill(pid, number)\n"
+        "sys.late = Late()\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+        "from rooflab.__main__ import main\n"
+        f"sys.argv = ['rooflab', *{arguments}]\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(SHARED)}, text=True,
+                          capture_output=True, check=False)  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_second_signal_while_the_first_is_told_changes_neither_sentence_nor_code(monkeypatch, capsys):
+    from rooflab import cli
+
+    def stopped(options):
+        signal.raise_signal(signal.SIGTERM)
+
+    class Interrupted(io.StringIO):
+        def write(self, text):
+            signal.raise_signal(signal.SIGINT)
+            return super().write(text)
+
+    monkeypatch.setattr(cli, "_device", stopped)
+    monkeypatch.setattr(sys, "stderr", told := Interrupted())
+    monkeypatch.setattr(os, "_exit", lambda code: None)  # each further one would end all at once
+    assert cli.main(["device"]) == 143
+    assert told.getvalue() == "rooflab: Stopped by SIGTERM.\n"
 
 
 def test_the_installed_command_is_the_one_that_catches_it():
