@@ -195,7 +195,9 @@ def test_a_signal_while_the_command_loads_is_one_sentence(module):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "rooflab: Stopped by Ctrl-C.\n")
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["speedrun", "--list"], 0), (["run", "nowhere"], 2), (["nothing"], 2)])
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["speedrun", "--list"], 0), (["run", "nowhere"], 2), (["nothing"], 2)]
+)
 def test_a_signal_while_the_interpreter_goes_changes_no_exit_code(arguments, code):
     # One when threads have ended, one when modules are torn down, at which Python gives signals back to the system.
     script = (
