@@ -1,5 +1,6 @@
 """What tests of several folders share."""
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -11,6 +12,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# The same examples in every run, however slow the machine: a test that fails says that something was changed. Others
+# are looked for with `pytest --hypothesis-profile=default --hypothesis-seed=random`.
+if importlib.util.find_spec("hypothesis"):
+    import hypothesis
+
+    hypothesis.settings.load_profile("ci")
 
 # A shell ignores SIGINT for what it starts in the background, and nohup SIGHUP; whoever is started by a test would
 # inherit that, and could not be stopped by the signal that the test sends.
