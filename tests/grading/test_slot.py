@@ -118,11 +118,11 @@ session = speed._Grader.open.__self__.session
 def counted(still):
     begun = f()
     session.hold(still)
-    time.sleep(0.5)
+    time.sleep(1)
     return f() - begun
 
 
-assert 0 < 3 * counted(True) < counted(False)"""
+assert 3 * counted(True) < counted(False)"""
 
 
 def test_nothing_of_a_student_s_runs_while_the_ceiling_is_measured(tmp_path):
