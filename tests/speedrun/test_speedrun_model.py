@@ -324,6 +324,7 @@ def test_fp8_is_one_compiled_graph(mlp):
         ({"threads": 100_000}, "expected threads to be at most 1,024; found 100000"),
         ({"table_factor": 1e300}, "expected table_factor to be at most 10,000,000,.*; found 1e.300"),
         ({"beta1": 1.0}, "expected beta1 to be at most 0.9999; found 1.0"),
+        ({"epsilon": 0.0}, "expected epsilon to be 1e-30 or more; found 0.0"),
         ({"seed": 10**23}, "expected seed to be at most 4,611,686,018,427,387,904; found 100000000"),
     ],
 )

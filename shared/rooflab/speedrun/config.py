@@ -216,6 +216,8 @@ def _validate(config: Config) -> None:
             "a whole number": kind != "int" or (isinstance(value, int) and not isinstance(value, bool)),
             "a number of zero or more": kind not in ("int", "float") or number,
             "1 or more": name not in _COUNTS or (number and value >= 1),
+            # Of a gradient of zero AdamW makes 0 / (0 + epsilon), in fp32.
+            "1e-30 or more": name != "epsilon" or (number and value >= 1e-30),
             f"at most {most:,}": kind not in ("int", "float") or value <= most,
             f"one of {', '.join(CHOICES.get(name, ()))}": value in CHOICES.get(name, (value,)),
         }
