@@ -196,7 +196,7 @@ class TestUpdates:
             process.stdin.write("go\n")
             process.stdin.flush()
         for process in processes:
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=200)
             assert (process.returncode, errors) == (0, "")
         assert set(read_json("shared.json")) == {f"{name}-{i}" for name in "abcd" for i in range(25)}
         assert os.listdir(home) == ["shared.json"]
