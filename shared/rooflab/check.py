@@ -167,7 +167,8 @@ def close(
         expected: the same, same shape.
         dtype: the format the answer is computed in ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8").
         length: the number of terms that are added up for one element.
-        scale: the size of these terms, where they may cancel; default: the largest element expected.
+        scale: where these terms may cancel, their size, or that of the largest sum on the way where it is more;
+            default: the largest element expected.
         rtol: overrides the relative tolerance.
         atol: overrides the absolute tolerance.
         what: what was checked, for the printed line.

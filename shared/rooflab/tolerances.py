@@ -39,8 +39,9 @@ def tolerance(dtype: str, length: int = 1, *, scale: float = 0.0) -> Tolerance:
 
     A few roundings of the result, ``4 u``, and ``4 sqrt(length) u`` for a sum of ``length`` terms, where formats
     narrower than fp32 are taken to be added up in fp32: a bf16 accumulator is a mistake and has to be seen. Errors of
-    a sum are relative to its terms (``scale``), not to what is left when they cancel. Source: Higham and Mary,
-    "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019.
+    a sum are relative to what it comes to on the way (``scale``: the size of its terms, or of its largest partial sum
+    where that is more), not to what is left when the terms cancel. Source: Higham and Mary, "A new approach to
+    probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019.
 
     >>> tolerance("bf16", 1024).rtol < 32 * 2**-8      # what adding 1,024 terms in bf16 would cost
     True

@@ -89,12 +89,12 @@ def jupyterlab(book, tmp_path_factory) -> Iterator[str]:
 
 
 def _wait_until_up(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    limit = time.monotonic() + 90
+    limit = time.monotonic() + 300
     while time.monotonic() < limit:
         if server.poll() is not None:
             break
         try:
-            urllib.request.urlopen(address, timeout=5).close()
+            urllib.request.urlopen(address, timeout=30).close()
         except OSError:
             time.sleep(0.3)
         else:

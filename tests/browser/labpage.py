@@ -1,6 +1,8 @@
 """A notebook open in a real JupyterLab: what a reader does there, and what a reader would see."""
 
+import contextlib
 import json
+import random
 import socket
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,18 @@ NOT_OURS = ("/lsp/", "favicon", "Failed to load resource", "ResizeObserver loop"
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has, and that the system gives to nobody who asks for any before a server has taken it."""
+    try:
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        first = 32_768
+    ports = list(range(10_000, first)) if first > 11_000 else list(range(61_000, 65_536))
+    random.SystemRandom().shuffle(ports)  # two processes that look at the same time are to find two
+    for port in ports:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
 
 
 class NotebookPage:
@@ -44,13 +54,13 @@ class NotebookPage:
         """Open a notebook, by its path below the server's root, and wait for its kernel."""
         server, _, token = address.partition("?")
         self.page.goto(f"{server}/lab/tree/{path}?{token}&reset")
-        expect(self.page.locator(f"{PANEL} .jp-Cell").first).to_be_visible(timeout=60 * SECOND)
-        self._wait(f"{CURRENT}?.sessionContext?.session?.kernel?.status === 'idle'", 60)
+        expect(self.page.locator(f"{PANEL} .jp-Cell").first).to_be_visible(timeout=180 * SECOND)
+        self._wait(f"{CURRENT}?.sessionContext?.session?.kernel?.status === 'idle'", 180)
 
     def _wait(self, condition: str, seconds: float) -> None:
         self.page.wait_for_function(f"() => {condition}", timeout=seconds * SECOND, polling=250)
 
-    def run_all(self, seconds: float = 300) -> None:
+    def run_all(self, seconds: float = 480) -> None:
         """Run all cells; wait until every cell has run or one has stopped the rest."""
         self.start_all()
         self.wait_until_run(seconds)
@@ -60,7 +70,9 @@ class NotebookPage:
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         # A notebook that JupyterLab wants to be trusted first is asked about by a dialog; ours are new and run anyway.
         self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        self.page.wait_for_timeout(0.5 * SECOND)
+        begun = f"{CURRENT}.content.widgets.some(c => c.model.type === 'code' && c.model.executionState === 'running')"
+        done = f"{CURRENT}.content.widgets.some(c => c.model.type === 'code' && c.model.executionCount)"
+        self._wait(f"{begun} || {done}", 60)  # before that an idle kernel says nothing
 
     def wait_until_run(self, seconds: float) -> None:
         """Wait until every cell has run or one has stopped the rest."""
@@ -119,7 +131,7 @@ class NotebookPage:
         code = "async img => Array.from(new Uint8Array(await (await fetch(img.src)).arrayBuffer()))"
         return bytes(widget.locator("img").first.evaluate(code))
 
-    def validate(self, seconds: float = 180) -> str:
+    def validate(self, seconds: float = 400) -> str:
         """Press nbgrader's Validate in the toolbar; returns what its dialog says, and leaves the dialog open."""
         self.page.locator(f"{PANEL} .jp-Toolbar").get_by_text("Validate", exact=True).first.click()
         dialog = self.page.locator(".jp-Dialog, .nbgrader-ErrorDialog, .nbgrader-SuccessDialog, [role=dialog]").last

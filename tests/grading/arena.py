@@ -300,7 +300,7 @@ class Arena:
         """Run a command of Python's in the course's folder; returns its exit code and what it says."""
         done = subprocess.run(
             [sys.executable, "-m", *command], cwd=self.root, env=self.environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", timeout=580,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", timeout=850,
             check=False,
         )  # fmt: skip
         return done.returncode, done.stdout

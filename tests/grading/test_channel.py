@@ -21,7 +21,7 @@ def pair():
     there.close()
 
 
-def soon(seconds=5.0):
+def soon(seconds=60.0):
     return time.monotonic() + seconds
 
 

@@ -33,6 +33,11 @@ def hand_in(small, students=6):
         small.submit(f"s{number}", **answers)
 
 
+def for_ever(small):
+    """Let what hangs do so for longer than any test waits."""
+    (small.root / "grading.toml").write_text("[limits]\ncall_s = 1000\ntotal_s = 2000\n")
+
+
 def expected(students=6):
     return {f"s{number}": {0: 5.0, 1: 3.0, 2: 2.0}[number % 3] for number in range(students)}
 
@@ -47,7 +52,7 @@ def test_a_worker_that_is_killed_costs_nobody_a_point(small, tmp_path):
     grader = subprocess.Popen(
         **small.command("grade", "week1", "--jobs", "2", SMALL_CLASS_LOG=str(log)), stdout=subprocess.PIPE, text=True
     )
-    wait_for(lambda: log.exists() and len(log.read_text().split()) >= 2)
+    wait_for(lambda: log.exists() and len(log.read_text().split()) >= 2, 200)
     workers = [pid for pid in descendants(grader.pid) if "spawn_main" in command(pid)]
     os.kill(workers[0], signal.SIGKILL)
     printed, _ = grader.communicate(timeout=200)
@@ -75,6 +80,7 @@ def test_a_submission_that_always_kills_its_worker_is_given_up_and_the_class_goe
 @pytest.mark.parametrize("how", ["ctrl-c", "SIGTERM", "SIGKILL", "SIGKILL of its group"])
 def test_nothing_outlives_a_run_that_is_stopped(small, tmp_path, how):
     hand_in(small, 2)
+    for_ever(small)
     for number in range(4):
         small.submit(f"t{number}", total=HANGS)
     temporary = tmp_path / "temporary"
@@ -89,7 +95,7 @@ def test_nothing_outlives_a_run_that_is_stopped(small, tmp_path, how):
         seen.update(descendants(grader.pid))
         return len(small.finished()) == 2 and any("sandbox.server" in command(pid) for pid in seen)
 
-    wait_for(hanging, 60)
+    wait_for(hanging, 200)
     time.sleep(0.3)
     seen.update(descendants(grader.pid))
     assert len(seen) > 6
@@ -98,7 +104,7 @@ def test_nothing_outlives_a_run_that_is_stopped(small, tmp_path, how):
         os.killpg(grader.pid, number)
     else:
         grader.send_signal(number)
-    printed, _ = grader.communicate(timeout=60)
+    printed, _ = grader.communicate(timeout=200)
     assert grader.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(number, -9)
     assert all_gone(seen) == {}
     wait_for(lambda: not list(temporary.iterdir()), 30)
@@ -117,20 +123,21 @@ def test_nothing_outlives_a_run_that_ends(small, tmp_path):
         time.sleep(0.02)
     assert grader.returncode == 0
     assert len(seen) > 6
-    assert all_gone(seen, 5) == {}
+    assert all_gone(seen) == {}
     assert list(temporary.iterdir()) == []
 
 
 def test_a_second_grader_of_the_same_assignment_waits_outside(small):
+    for_ever(small)
     small.submit("s0", total=HANGS)
     first = subprocess.Popen(**small.command("grade", "week1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(lambda: (small.journal / "secret").exists())
+        wait_for(lambda: (small.journal / "secret").exists(), 200)
         printed = small.grade(fails=True)
         assert "week1 is being graded by another process" in printed
     finally:
         first.send_signal(signal.SIGTERM)
-        first.wait(60)
+        first.wait(200)
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
@@ -158,7 +165,7 @@ def cluster(small):
     assert address, "the cluster has not started"
     yield process, address
     process.stdin.close()
-    assert process.wait(60) == 0
+    assert process.wait(200) == 0
     process.stdout.close()
 
 

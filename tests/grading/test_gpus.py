@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import threading
-import time
 
 import pytest
 
@@ -21,15 +20,15 @@ def test_the_variables_decide_which_there_are(variables, found):
 
 
 def test_each_is_held_by_one_at_a_time():
-    held, most, lock = [], [0], threading.Lock()
+    held, most, lock, both = [], [0], threading.Lock(), threading.Barrier(2)
 
     def work():
-        with held_gpu(("test-0", "test-1")) as gpu:
+        with held_gpu((f"test-0 {os.getpid()}", f"test-1 {os.getpid()}")) as gpu:
             with lock:
                 assert gpu not in held
                 held.append(gpu)
                 most[0] = max(most[0], len(held))
-            time.sleep(0.02)
+            both.wait(120)  # each meets another one, and there are eight
             with lock:
                 held.remove(gpu)
 
@@ -37,30 +36,32 @@ def test_each_is_held_by_one_at_a_time():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join()
     assert most == [2]
     assert held == []
 
 
-def _hold_and_die():
-    with held_gpu(("test-2",)):
+def _hold_and_die(name):
+    with held_gpu((name,)):
         os.kill(os.getpid(), 9)
 
 
 def test_a_killed_process_holds_none():
-    process = multiprocessing.get_context("spawn").Process(target=_hold_and_die)
+    name = f"test-2 {os.getpid()}"
+    process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(name,))
     process.start()
-    process.join(60)
+    process.join(200)
     assert process.exitcode == -9
-    with held_gpu(("test-2",)) as gpu:
-        assert gpu == "test-2"
+    with held_gpu((name,)) as gpu:
+        assert gpu == name
 
 
 def test_what_fails_while_a_gpu_is_held_is_told():
-    with pytest.raises(OSError, match="a disk"), held_gpu(("test-3",)):
+    name = f"test-3 {os.getpid()}"
+    with pytest.raises(OSError, match="a disk"), held_gpu((name,)):
         raise OSError("a disk")
-    with held_gpu(("test-3",)) as gpu:
-        assert gpu == "test-3"
+    with held_gpu((name,)) as gpu:
+        assert gpu == name
 
 
 def test_without_a_gpu_the_command_says_what_to_do(monkeypatch):

@@ -98,11 +98,11 @@ def test_nothing_is_asked_for_or_opened_elsewhere(source, shown):
 
 
 def test_a_text_that_opens_a_million_links_is_shown_soon():
-    begun = time.monotonic()
+    begun = time.process_time()
     many = {f"{number:06}": {"image/png": "x"} for number in range(200_000)}
     [cell, _] = graded(text("![" * 500_000, attachments=many), text("attachment:" * 100_000) | {"metadata": {}})
     assert "attachments" not in cell
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def ungraded():

@@ -1,13 +1,14 @@
 """A slot: what its examiner learns, what it leaves behind, and how it is abandoned."""
 
+import os
 import sys
 import threading
-import time
 
 import pytest
 
 from rooflab.grading.lab import LabCell, LabNotebook
 from rooflab.grading.plainnotebook import Cell
+from rooflab.grading.processors import shares
 from rooflab.grading.rebuild import rebuild
 from rooflab.grading.sandbox import Limits
 from rooflab.grading.slot import Slot
@@ -48,32 +49,29 @@ def test_what_a_check_had_to_load_is_loaded_before_the_next_submission(tmp_path)
 
 
 def test_nothing_is_left_when_it_is_closed(tmp_path):
-    import os
-
     told = lab("assert f() == 1")
     before = descendants(os.getpid())
     with Slot(told, Limits(), private=tmp_path) as slot:
         assert slot.examine(plan(told), "secret").score == 1
         seen = {pid: begun for pid, begun in descendants(os.getpid()).items() if pid not in before}
         assert len(seen) >= 3
-    assert all_gone(seen, 5) == {}
+    assert all_gone(seen) == {}
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_slot_that_is_abandoned_returns_at_once_and_says_that_the_grader_failed(tmp_path):
     told = lab("assert f() == 1")
-    with Slot(told, Limits(), private=tmp_path) as slot:
+    # A limit that it cannot have waited for, however slow the machine.
+    with Slot(told, Limits(call_s=600.0, total_s=1200.0), private=tmp_path) as slot:
         assert slot.examine(plan(told), "secret").score == 1
-        found = []
+        found, before = [], descendants(os.getpid())
         hanging = plan(told, "def f():\n    while True:\n        pass")
         thread = threading.Thread(target=lambda: found.append(slot.examine(hanging, "secret")))
         thread.start()
-        time.sleep(0.5)
-        begun = time.monotonic()
+        wait_for(lambda: descendants(os.getpid()).keys() - before.keys())  # the examiner's fork: it is at work
         slot.abandon()
-        wait_for(lambda: found, 8)
+        wait_for(lambda: found, 120)
         thread.join()
-        assert time.monotonic() - begun < slot.limits.call_s
         assert found[0].lost
         assert slot.examine(plan(told), "secret").score == 1, "the slot works again"
 
@@ -97,10 +95,9 @@ def test_a_check_may_run_a_program(tmp_path):
 
 
 def test_a_submission_keeps_to_its_share_of_the_processors(tmp_path):
-    import os
-
-    cores = sorted(os.sched_getaffinity(0))
-    told = lab(f"assert f() == {cores[: max(1, len(cores) // 2)]}")
+    # Which of them is free depends on who else grades on this machine now.
+    either = [list(share) for share in shares(2, os.sched_getaffinity(0))]
+    told = lab(f"assert f() in {either}")
     source = (
         "import os\ndef f():\n    os.sched_setaffinity(0, range(os.cpu_count()))\n"
         "    return sorted(os.sched_getaffinity(0))"
@@ -118,7 +115,7 @@ session = speed._Grader.open.__self__.session
 def counted(still):
     begun = f()
     session.hold(still)
-    time.sleep(1)
+    time.sleep(3)  # beside which the questions themselves, in which it may run, take no time
     return f() - begun
 
 

@@ -129,10 +129,14 @@ def test_no_load_beside_an_accelerator_that_leaves_cores_free(counted, monkeypat
 
 @ON_LINUX
 def test_a_neighbour_is_seen():
-    watch = Watch()
+    until = time.monotonic() + 60
     with busy_neighbour(cores=1):
-        time.sleep(0.6)
-        found = watch.load()
+        while True:  # its start may take long, and it may have to share its core
+            watch = Watch()
+            time.sleep(0.6)
+            found = watch.load()
+            if found.others > 0.25 or time.monotonic() > until:
+                break
     assert found.others > 0.25
     assert found.cores == probe.own_cores()
 

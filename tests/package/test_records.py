@@ -272,7 +272,7 @@ class TestProgress:
             process.stdin.write("go\n")
             process.stdin.flush()
         for process in both:
-            process.communicate(timeout=60)
+            process.communicate(timeout=200)
             assert process.returncode == 0
         assert set(progress()["s/lab"]) == {f"{name}{i}" for name in "ab" for i in range(10)}
 

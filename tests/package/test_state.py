@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -161,9 +160,12 @@ class TestLog:
 
 SHARED = Path(state.__file__).resolve().parents[1]
 UPDATES = """
-import sys
+import functools, sys
 sys.path.insert(0, sys.argv[1])
+from rooflab import state
 from rooflab.state import update_json
+# Who has waited for too long goes on without the lock, and on a slow machine others may have it for seconds.
+state.alone_in = functools.partial(state.alone_in, patience_s=60.0)
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(int(sys.argv[3])):
@@ -194,7 +196,7 @@ class TestUpdates:
             process.stdin.write("go\n")
             process.stdin.flush()
         for process in processes:
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=200)
             assert (process.returncode, errors) == (0, "")
         assert set(read_json("shared.json")) == {f"{name}-{i}" for name in "abcd" for i in range(25)}
         assert os.listdir(home) == ["shared.json"]
@@ -227,14 +229,13 @@ class TestUpdates:
         holder = started(HOLDS, home)
         try:
             assert holder.first == "True"
-            began = time.monotonic()
             with alone_in(home, patience_s=0.05) as held:
                 assert not held
-            assert time.monotonic() - began < 5
+            assert holder.poll() is None, "who holds it was not waited for"
         finally:
             holder.kill()
             holder.communicate()
-        with alone_in(home, patience_s=5.0) as held:
+        with alone_in(home, patience_s=60.0) as held:
             assert held, "a killed process leaves no lock behind"
 
     def test_where_a_folder_cannot_be_locked_a_file_in_it_is(self, home, monkeypatch):

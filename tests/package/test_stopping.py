@@ -42,7 +42,7 @@ def start(*arguments, folder):
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: (folder / "pid").exists() or process.poll() is not None, 120)
+    wait_for(lambda: (folder / "pid").exists() or process.poll() is not None, 300)
     assert process.poll() is None, process.communicate()
     return process, int((folder / "pid").read_text())
 
@@ -54,7 +54,7 @@ def test_a_stopped_run_ends_its_kernel_and_keeps_what_has_run(notebook, tmp_path
     (tmp_path / "out" / "long.ipynb").write_text("an earlier run's")
     process, kernel = start("run", source, "--output", tmp_path / "out", folder=tmp_path)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=200)
     assert process.returncode == code
     saved = tmp_path / "out" / "long.interrupted.ipynb"
     assert errors.rstrip().endswith(f"long: stopped in code cell 2 of 2; saved as {saved}")
@@ -73,7 +73,7 @@ def test_a_second_signal_does_not_disturb_the_cleaning_up(notebook, tmp_path, te
     process.send_signal(signal.SIGINT)
     time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=200)
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert (tmp_path / "out" / "long.interrupted.ipynb").is_file()
@@ -100,7 +100,7 @@ def test_a_stopped_tour_reports_and_leaves_nothing(book_folder, tmp_path, tempor
     path.write_text(json.dumps(cells))
     process, kernel = start("tour", "--no-open", folder=path.parent)
     process.send_signal(signal.SIGTERM)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=200)
     assert process.returncode == 143
     assert "Traceback" not in errors
     assert "u1_demo: stopped in code cell" in errors
@@ -126,11 +126,11 @@ def test_grading_that_is_stopped_leaves_no_process(book_folder, tmp_path, tempor
     process = subprocess.Popen(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SHARED)}, stderr=subprocess.PIPE
     )
-    wait_for((tmp_path / "pid").exists, 120)
+    wait_for((tmp_path / "pid").exists, 300)
     kernel = int((tmp_path / "pid").read_text())
     driver = int(Path(f"/proc/{kernel}/stat").read_text().rsplit(")", 1)[1].split()[1])
     process.send_signal(signal.SIGTERM if how == "stopped" else signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=200)
     if how == "stopped":
         assert not alive(driver)
         assert not alive(kernel)

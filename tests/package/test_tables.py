@@ -71,10 +71,10 @@ def test_without_a_header():
 
 
 def test_a_text_as_long_as_a_book_is_cut_soon():
-    begun = time.monotonic()
+    begun = time.process_time()
     shown = render_text(["", "remark"], [["ada", "\u4e2d" * 10**6]], width=40)
     assert shown.splitlines()[1] == f"ada | {chr(0x4E2D) * 15}..."
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_what_does_not_fit_goes_on_below():

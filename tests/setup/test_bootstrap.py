@@ -90,7 +90,8 @@ def test_a_half_made_environment_is_made_again(tmp_path):
         start_new_session=True,
     )  # fmt: skip
     limit = time.monotonic() + 60
-    while not (root / ".venv" / "bin").exists() and time.monotonic() < limit:
+    while not (root / ".venv" / "bin").exists():
+        assert time.monotonic() < limit
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -138,11 +139,11 @@ def test_nothing_runs_on_when_it_is_stopped(tmp_path, number, code):
         assert time.monotonic() < limit
         time.sleep(0.05)
     process.send_signal(number)
-    _, told = process.communicate(timeout=30)
+    _, told = process.communicate(timeout=120)
     assert process.returncode == code
     assert told.strip() == ("" if number == signal.SIGKILL else "Stopped. The next make starts over.")
     pids = [int(pid) for pid in (root / "pids").read_text().split()]
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while any(map(running, pids)):
         assert time.monotonic() < limit, "pip or what it started runs on"
         time.sleep(0.05)

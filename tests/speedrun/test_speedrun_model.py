@@ -110,7 +110,7 @@ def test_wide_heads_are_half_as_many():
 
 
 def test_rotary_scores_depend_on_the_distance_alone():
-    q, k = torch.randn(2, 16, dtype=torch.float32)
+    q, k = normal(2, 16, seed=3).cpu()  # of a thousand other draws one has two scores that are nearly the same
     cosine, sine = rotary_table(40, 16)
 
     def score(i, j):
@@ -186,7 +186,7 @@ def test_rows_of_padding_are_never_predicted():
 def test_a_zero_head_starts_at_equal_odds():
     gpt = made(zero_init=True, tied=False)
     assert gpt(*batch()).item() == pytest.approx(math.log(WORDS))
-    x = torch.randn(1, 16, 32)
+    x = normal(1, 16, 32).cpu()
     torch.testing.assert_close(gpt.blocks[0](x, None, None, None)[0], x)
 
 
@@ -203,7 +203,7 @@ def test_value_skips_reach_later_blocks():
 
 
 def test_the_norms_are_those_of_torch():
-    x = torch.randn(5, 32)
+    x = normal(5, 32)
     torch.testing.assert_close(model_module.rms(x), F.rms_norm(x, (32,), eps=1e-6))
 
 
@@ -259,7 +259,7 @@ def test_an_mlp_in_fp8_is_near_the_one_in_bf16():
     theirs = torch.autograd.grad(plain, (x, up, down), grad)
     # The activation, and so the gradient, is that of operands in 8 bits.
     assert max(relative(one, other) for one, other in zip(ours, theirs, strict=True)) < 0.08
-    torch.testing.assert_close(fp8_mlp(x, up, down), found, rtol=0.1, atol=0.02 * found.abs().max().item())
+    assert 0.01 < relative(fp8_mlp(x, up, down), plain) < 0.08  # by the largest that there is, as near as by a bound
 
 
 def test_nothing_exceeds_its_bound_even_where_it_is_reached():

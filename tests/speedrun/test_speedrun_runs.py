@@ -76,7 +76,8 @@ def test_fp8_learns_as_bf16_does():
                        padded_vocabulary=True, optimizer="muon", zero_init=True, tied=False)  # fmt: skip
     wide, narrow = (trained(base.change(precision=fmt))[1] for fmt in ("bf16", "fp8"))
     assert wide[-1] < wide[0] - 1
-    # One step's losses differ by chance; the means of ten by 0.15 % here, and by 1.5 % where the codes have two bits.
+    # One step's losses differ by chance: the means of ten by 0.1 % (the standard deviation over twelve seeds; 0.27 % at
+    # most), and some of them by 1.4 % or more where the codes have two bits.
     for start in range(0, 60, 10):
         assert sum(narrow[start : start + 10]) == pytest.approx(sum(wide[start : start + 10]), rel=0.005)
 
@@ -443,13 +444,15 @@ from tests.speedrun import toys
 from rooflab.device import Device
 from rooflab.speedrun.ranks import joined, leave
 from rooflab.speedrun.session import run_once
-from rooflab.stopping import stop_on_signals
+from rooflab.stopping import received, stop_on_signals
 first = sys.argv[1] == "first"
 def say(line):
     if first and line["step"] == 8:
         os.kill(os.getppid(), signal.SIGINT)  # a terminal's Ctrl-C reaches torchrun, which passes it on
-    if first and line["step"] >= 8:
-        time.sleep(0.3)
+        limit = time.monotonic() + 120
+        while not received() and time.monotonic() < limit:
+            time.sleep(0.01)
+        time.sleep(0.3)  # the other rank's comes right behind it
 with stop_on_signals(), joined("gloo") as ranks:
     where = dict(device=Device("cpu", "a processor", torch="cpu"), ranks=ranks)
     config = toys.config(steps=40, log_every=4)
@@ -474,7 +477,7 @@ from rooflab.device import Device
 from rooflab.speedrun import checkpoint, train
 from rooflab.speedrun.ranks import joined, leave
 from rooflab.speedrun.session import run_once
-signal.alarm(60)  # ends a rank that waits for the other
+signal.alarm(250)  # ends a rank that waits for the other
 def say(line):
     if line["step"] == 8 and "losses" in line:
         Path({folder!r}, "seen").write_text(str(checkpoint.load(Path({folder!r}))["step"]))

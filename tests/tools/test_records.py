@@ -36,12 +36,12 @@ def test_a_part_that_fails_or_hangs_is_told_and_the_next_one_runs(tmp_path, monk
     (tmp_path / "fails.py").write_text("raise SystemExit('no such device')\n")
     (tmp_path / "hangs.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
     (tmp_path / "ends.py").write_text("import sys\nprint(*sys.argv[1:])\n")
-    parts = [Part("a", "g", ("fails",), 60), Part("b", "g", ("hangs",), 2), Part("c", "g", ("ends", "{out}"), 60)]
+    parts = [Part("a", "g", ("fails",), 60), Part("b", "g", ("hangs",), 10), Part("c", "g", ("ends", "{out}"), 60)]
     monkeypatch.setattr(records, "PARTS", parts)
     assert records.main(["--out", str(tmp_path / "out")]) == 1
     told = capsys.readouterr().out
     assert "no such device" in told
-    assert "b: stopped after 2 s" in told
+    assert "b: stopped after 10 s" in told
     assert (tmp_path / "out" / "b.log").read_text() == "begun\n"
     assert (tmp_path / "out" / "c.log").read_text().strip() == str(tmp_path / "out")
     assert measure(parts[2], tmp_path, {"out": "x"})[0] == "done"

@@ -398,7 +398,7 @@ def test_a_course_without_rooflab_says_so_and_hands_out_nothing(course, tmp_path
     )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], cwd=course, env=os.environ | {"HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode != 0
     assert "This course needs rooflab" in done.stderr

@@ -154,7 +154,7 @@ def test_points_are_those_of_nbgraders_own_export(graded, rooflab):
     assert rooflab("course", graded, "--export", "csv")[0] == 0
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "nbgrader", "export", "--to", "theirs.csv"], cwd=graded,
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     with (graded / "theirs.csv").open() as file:

@@ -61,10 +61,10 @@ def hub(machine):
 
 
 def _wait_until_up(address, process, log):
-    limit = time.monotonic() + 90
+    limit = time.monotonic() + 300
     while time.monotonic() < limit and process.poll() is None:
         try:
-            urllib.request.urlopen(address, timeout=5).close()
+            urllib.request.urlopen(address, timeout=30).close()
         except OSError:
             time.sleep(0.3)
         else:

@@ -44,7 +44,7 @@ class Inside:
 
     def __init__(self, guest):
         self.guest = guest
-        guest.channel.settimeout(30)
+        guest.channel.settimeout(120)
         self._lines = guest.channel.makefile("rw")
 
     def tell(self, code):
