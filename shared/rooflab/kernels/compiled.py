@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .launching import FUSED
 from .targets import TARGETS, target
 
 __all__ = ["MATRIX", "Build", "Compiled", "compile_for", "count_instructions", "types_of"]
@@ -135,7 +136,8 @@ def compile_for(build: Build, name: str) -> Compiled:
     source = Source(build.kernel, types, constants, places)
     made_for = GPUTarget("cuda" if chip.vendor == "nvidia" else "hip", chip.arch, chip.warp_size)
     try:
-        made = triton.compile(source, target=made_for, options={"num_warps": build.warps, "num_stages": build.stages})
+        options = {"num_warps": build.warps, "num_stages": build.stages, **FUSED}
+        made = triton.compile(source, target=made_for, options=options)
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise RuntimeError(f"{build.kernel.__name__} cannot be compiled for {name}: {lines[-1]}") from error

@@ -20,8 +20,10 @@ from rooflab.counters.interpreter import interpreting
 from rooflab.device import choose_interpreter
 from rooflab.extras import require
 
-__all__ = ["interpreted", "launch", "need_triton", "prefer_interpreter", "ready", "repeated"]
+__all__ = ["FUSED", "interpreted", "launch", "need_triton", "prefer_interpreter", "ready", "repeated"]
 
+# A product and a sum are one multiply-add, as all kernels are counted: Triton's default will be another from 3.10 on.
+FUSED = {"enable_fp_fusion": True}
 _one_at_a_time = threading.RLock()  # Triton's interpreter changes its language for all threads while it runs
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA's driver, of AMD's, of either under WSL
 
@@ -105,10 +107,10 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
     device = _device(args)
     if not interpreted(device.type):
         if device.index in (None, torch.cuda.current_device()):
-            kernel[grid](*args, **constants)
+            kernel[grid](*args, **constants, **FUSED)
         else:
             with torch.cuda.device(device):
-                kernel[grid](*args, **constants)
+                kernel[grid](*args, **constants, **FUSED)
         return
     with _one_at_a_time:
         _interpret(kernel, grid, args, constants)
@@ -156,7 +158,7 @@ def repeated(kernel: Any, grid: tuple[int, ...], **constants: Any) -> Callable[.
             return
         if ready is None:
             values = tuple(constants[name] for name in kernel.arg_names[len(args) :])
-            ready = kernel.warmup(*args, grid=grid, **constants)[(*grid, 1, 1)[:3]]  # compiles, and does not launch
+            ready = kernel.warmup(*args, grid=grid, **constants, **FUSED)[(*grid, 1, 1)[:3]]  # compiles, and does not launch
         ready(*args, *values)
 
     return again
