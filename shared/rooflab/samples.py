@@ -145,7 +145,7 @@ class Measurement:
     name: str
     times_s: tuple[float, ...]
     calls: int = 1
-    first_call_s: float = math.nan
+    first_call_s: float = field(default=math.nan, compare=False)  # NaN, where it is not known, equals nothing
     settled: bool = True
     work: Work | None = None
     clock: str = "host"

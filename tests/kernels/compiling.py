@@ -1,7 +1,7 @@
 """Kernels are compiled in a process of its own: those of the tests interpret them."""
 
-import json
 import importlib.util
+import json
 import os
 import subprocess
 import sys

@@ -127,6 +127,7 @@ def test_times_that_are_none(times_s, says):
 def test_measurements_can_be_in_sets_and_keys():
     one, same = (Measurement("m", (1.0, 2.0), env={"device": "d"}) for _ in range(2))
     assert len({one, same, Measurement("m", (1.0, 3.0))}) == 2
+    assert pickle.loads(pickle.dumps(one)) == one
 
 
 def test_times_in_a_list_or_an_array_become_a_tuple():

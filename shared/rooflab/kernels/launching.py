@@ -158,7 +158,9 @@ def repeated(kernel: Any, grid: tuple[int, ...], **constants: Any) -> Callable[.
             return
         if ready is None:
             values = tuple(constants[name] for name in kernel.arg_names[len(args) :])
-            ready = kernel.warmup(*args, grid=grid, **constants, **FUSED)[(*grid, 1, 1)[:3]]  # compiles, and does not launch
+            ready = kernel.warmup(*args, grid=grid, **constants, **FUSED)[
+                (*grid, 1, 1)[:3]
+            ]  # compiles, and does not launch
         ready(*args, *values)
 
     return again
