@@ -13,6 +13,12 @@ from .pallas_agreement import jax, jnp, np
 from jax.experimental import io_callback  # isort: skip
 from jax.experimental import pallas as pl  # isort: skip
 
+from rooflab.kernels.pallas_mosaic import usable  # isort: skip
+
+NEEDED = pytest.mark.skipif(
+    not usable(), reason="needs a JAX whose Mosaic is new enough; others take the way by Triton"
+)
+
 
 @jax.tree_util.register_pytree_node_class
 class Held:

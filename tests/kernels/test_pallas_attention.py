@@ -172,6 +172,7 @@ def test_it_is_lowered_for_a_chip_that_is_not_there(causal, platform, call):
         assert lowered(gradient, *shapes, platform=platform).count(f"@{call}(") == 3
 
 
+@mosaic_products.NEEDED
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_whole_blocks_are_lowered_for_a_hopper_that_is_not_there(causal, monkeypatch):
     """Layouts are inferred on the way, as they are not when it is interpreted."""
@@ -196,6 +197,7 @@ def test_only_whole_blocks_go_to_hopper():
         assert not pallas_attention_hopper.fits(q, q, False)
 
 
+@mosaic_products.NEEDED
 @pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
@@ -217,6 +219,7 @@ def test_the_kernel_for_hopper_interpreted(causal, monkeypatch):
     np.testing.assert_allclose(lse, np.logaddexp.reduce(scores, -1), atol=1e-5)
 
 
+@mosaic_products.NEEDED
 @pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_the_gradients_for_hopper_interpreted(causal, monkeypatch):
@@ -229,6 +232,7 @@ def test_the_gradients_for_hopper_interpreted(causal, monkeypatch):
         assert np.abs(np.asarray(one, np.float32) - other).max() <= 6 * 2.0**-8 * np.abs(other).max()
 
 
+@mosaic_products.NEEDED
 @pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_gradients_for_hopper_are_finite_wherever_those_of_the_masked_formula_are(causal, monkeypatch):

@@ -103,6 +103,7 @@ def test_only_whole_tiles_go_to_hopper():
     assert not fits(100, 4096, 4096, jnp.bfloat16)
 
 
+@mosaic_products.NEEDED
 @pytest.mark.skipif(not ON_CPU, reason="JAX's interpreter of GPU kernels runs on a CPU, and JAX has a GPU here")
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=str)
 def test_the_kernel_for_hopper_interpreted(turned, monkeypatch):

@@ -86,7 +86,11 @@ def load(kind: str, ref: Any, inside: Any, other: float = 0.0, *, dtype: Any = j
     if kind == "gpu":
         from jax.experimental.pallas import triton
 
-        return triton.load(ref, mask=inside, other=other).astype(dtype)
+        if hasattr(triton, "load"):
+            return triton.load(ref, mask=inside, other=other).astype(dtype)
+        from jax.experimental import pallas  # JAX 0.7.0
+
+        return pallas.load(*_place(ref), mask=inside, other=other).astype(dtype)
     return jnp.where(inside, ref[...].astype(jnp.float32), other).astype(dtype)
 
 
@@ -96,9 +100,22 @@ def store(kind: str, ref: Any, inside: Any, value: Any) -> None:
     if kind == "gpu" and inside is not None:
         from jax.experimental.pallas import triton
 
-        triton.store(ref, jnp.broadcast_to(value, inside.shape), mask=inside)
+        value = jnp.broadcast_to(value, inside.shape)
+        if hasattr(triton, "store"):
+            triton.store(ref, value, mask=inside)
+            return
+        from jax.experimental import pallas  # JAX 0.7.0
+
+        pallas.store(*_place(ref), value, mask=inside)
     else:
         ref[...] = jnp.broadcast_to(value, ref.shape)  # what is outside is cut off
+
+
+def _place(ref: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A block, or the one of which it is a part, and which part: the loads of JAX 0.7.0 know no part of a part."""
+    if hasattr(ref, "transforms"):
+        return ref.ref, tuple(ref.transforms[0].indices)
+    return ref, (slice(None),) * len(ref.shape)
 
 
 def flipped(ref: Any) -> Any:
