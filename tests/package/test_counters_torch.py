@@ -313,6 +313,8 @@ def test_indexed_writes_write_what_they_index(function, read, written):
 def test_mask_without_values_is_said():
     target = torch.empty(64, 64, device="meta")
     assert any("mask" in note for note in count(lambda: assign(target, target > 0, target[0, 0])).notes)
+    by_number = count(lambda: assign(target, target > 0, 0.0)).notes
+    assert any("mask" in note for note in by_number) is not FILLED  # where a number is filled in, all is known
     cells = ONE_CELL.clone()
     assert any("mask" in note for note in count(lambda: assign(cells, cells, torch.tensor(False))).notes)
 

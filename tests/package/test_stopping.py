@@ -216,7 +216,7 @@ def test_a_signal_while_the_interpreter_goes_changes_no_exit_code(arguments, cod
     assert "Traceback" not in done.stderr
 
 
-def test_a_second_signal_while_the_first_is_told_changes_neither_sentence_nor_code(monkeypatch, capsys):
+def test_a_second_signal_while_the_first_is_told_changes_neither_sentence_nor_code(monkeypatch):
     from rooflab import cli
 
     def stopped(options):

@@ -158,9 +158,8 @@ def repeated(kernel: Any, grid: tuple[int, ...], **constants: Any) -> Callable[.
             return
         if ready is None:
             values = tuple(constants[name] for name in kernel.arg_names[len(args) :])
-            ready = kernel.warmup(*args, grid=grid, **constants, **FUSED)[
-                (*grid, 1, 1)[:3]
-            ]  # compiles, and does not launch
+            compiled = kernel.warmup(*args, grid=grid, **constants, **FUSED)  # and not launched
+            ready = compiled[(*grid, 1, 1)[:3]]
         ready(*args, *values)
 
     return again
