@@ -53,7 +53,7 @@ COMMANDS = {
 # The base dependencies that may be loaded with a module; everything else waits inside functions.
 AT_TOP = {"numpy"}
 # Modules that define modules or functions of torch or JAX; they are loaded when a model is made, and not before.
-TORCH_AT_TOP = {"speedrun.attention", "speedrun.fp8", "speedrun.model"}
+TORCH_AT_TOP = {"speedrun.attention", "speedrun.fp8", "speedrun.loss", "speedrun.model"}
 JAX_AT_TOP = {"speedrun.twin.model", "speedrun.twin.updates"}
 FRAMEWORK_OF = {
     "triton": "triton",

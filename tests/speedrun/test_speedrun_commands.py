@@ -17,7 +17,7 @@ from rooflab.speedrun import commands, forecast, ladder, warming
 from rooflab.speedrun.config import from_dict, preset
 from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.interrupted import stopped_early
-from rooflab.speedrun.model import GPT
+from rooflab.speedrun.model import GPT, compiled_as
 from rooflab.speedrun.naming import short
 from rooflab.speedrun.neighbours import Neighbours
 from rooflab.speedrun.ranks import Ranks
@@ -29,8 +29,8 @@ from . import toys
 torch = pytest.importorskip("torch")
 SPEEDRUN = Path(cli.__file__).parent / "speedrun"
 TRAINER = (
-    "config", "rungs", "model", "attention", "fp8", "optimizers", "muon", "batches", "ranks", "train", "settings",
-    "pace", "checkpoint",
+    "config", "rungs", "model", "loss", "attention", "fp8", "optimizers", "muon", "batches", "ranks", "train",
+    "settings", "pace", "checkpoint",
 )  # fmt: skip
 ABLE = Device("cuda", "a chip that can do all", torch="cuda", capability=(9, 0))
 RATES = {"fp32": 5e13, "tf32": 3.5e14, "bf16": 7e14, "fp8": 1.3e15}
@@ -613,6 +613,8 @@ def test_the_forecast_knows_the_models_parameters():
 SAVED = {
     "baseline": {}, "bf16": {"precision": "bf16"}, "fp8": {"precision": "fp8"}, "rotary": {"position": "rotary"},
     "compiled": {"precision": "bf16", "position": "rotary", "norm": "rms", "qk_norm": True, "compile": "model"},
+    "compiled block by block": {"precision": "bf16", "position": "rotary", "norm": "rms", "qk_norm": True,
+                                "compile": "blocks"},
     "normalized": {"precision": "bf16", "norm": "rms", "qk_norm": True, "value_skip": True, "token_shift": True},
     "turned": {"precision": "bf16", "norm": "rms", "qk_norm": True, "position": "rotary",
                "activation": "squared relu"},
@@ -633,7 +635,7 @@ def saved_bytes(config):
 
     tokens = torch.zeros(config.batch, config.length, dtype=torch.int64)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
-        (torch.compile(model, dynamic=False) if config.compile != "no" else model)(tokens, tokens)
+        (compiled_as(model, config.compile) if config.compile != "no" else model)(tokens, tokens)
     return sum(size for _, size in found.values())
 
 

@@ -4,11 +4,13 @@ import math
 
 import pytest
 
+from rooflab.speedrun import loss as loss_module
 from rooflab.speedrun import model as model_module
 from rooflab.speedrun.attention import attend, rotary_table, rotate, window_mask
 from rooflab.speedrun.config import ConfigError
 from rooflab.speedrun.fp8 import codes_of, fp8_linear, fp8_mlp, fp8_product, longest, reach
-from rooflab.speedrun.model import GPT, chunked_loss
+from rooflab.speedrun.loss import chunked_loss
+from rooflab.speedrun.model import GPT
 from rooflab.speedrun.settings import quiet
 
 from .toys import WORDS, config
@@ -61,7 +63,7 @@ def test_no_token_sees_a_later_one():
         other[:, 10:] = (other[:, 10:] + 1) % WORDS
         mask = window_mask(16, 4, torch.device("cpu")) if form == "window" else None
         with torch.no_grad():
-            before, after = gpt.logits(tokens, mask), gpt.logits(other, mask)
+            before, after = (gpt.logits(gpt.hidden(each, mask)) for each in (tokens, other))
         torch.testing.assert_close(before[:, :10], after[:, :10])
         assert not torch.allclose(before[:, 10:], after[:, 10:])
 
@@ -125,14 +127,14 @@ def test_rotary_scores_depend_on_the_distance_alone():
 
 @pytest.mark.parametrize("cap", [0.0, 5.0])
 def test_the_loss_in_chunks_equals_the_plain_one(cap, monkeypatch):
-    monkeypatch.setattr(model_module, "LOSS_CHUNK", 7)
+    monkeypatch.setattr(loss_module, "LOSS_CHUNK", 7)
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(20, 8, generator=draw, dtype=torch.float64, requires_grad=True)
     head = (3 * torch.randn(30, 8, generator=draw, dtype=torch.float64)).requires_grad_()
     targets = torch.randint(30, (20,), generator=draw)
     z = x @ head.t()
     wanted = F.cross_entropy(cap * torch.tanh(z / cap) if cap else z, targets)
-    found = chunked_loss(x, head, targets, cap)
+    found = chunked_loss(x, head, targets, cap, None, fp8=False, kernel=False)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(torch.autograd.grad(2 * found, (x, head)), torch.autograd.grad(2 * wanted, (x, head)),
                             strict=True):  # fmt: skip
@@ -177,8 +179,9 @@ def test_rows_of_padding_are_never_predicted():
     tokens, targets = batch()
     with torch.no_grad():
         gpt.table[WORDS:] = gpt.table[3]  # as likely as a word
-        logits = gpt.logits(tokens)
-        assert logits.shape[-1] == WORDS
+        logits = gpt.logits(gpt.hidden(tokens))
+        assert logits.shape[-1] == 64
+        logits = logits[..., :WORDS]
         honest = F.cross_entropy(logits.reshape(-1, WORDS), targets.reshape(-1))
         assert gpt(tokens, targets) > honest  # what padding gets is lost: the loss is never flattered
 
@@ -218,7 +221,7 @@ def test_a_cap_bounds_the_logits():
     gpt = made(softcap=2.0)
     with torch.no_grad():
         gpt.table.mul_(500)
-        assert gpt.logits(batch()[0]).abs().max() <= 2.0
+        assert gpt.logits(gpt.hidden(batch()[0])).abs().max() <= 2.0
 
 
 WHERE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -21,6 +21,7 @@ from rooflab.speedrun import checkpoint, session
 from rooflab.speedrun.checkpoint import CheckpointError
 from rooflab.speedrun.config import ConfigError, preset
 from rooflab.speedrun.folder import RunFolder
+from rooflab.speedrun.model import GPT, compiled_as
 from rooflab.speedrun.rungs import RUNGS, missing, select
 from rooflab.speedrun.train import Trainer
 from rooflab.speedrun.watch import Stopped, grown
@@ -82,11 +83,25 @@ def test_fp8_learns_as_bf16_does():
         assert sum(narrow[start : start + 10]) == pytest.approx(sum(wide[start : start + 10]), rel=0.005)
 
 
-def test_a_compiled_step_computes_the_same():
-    config = toys.config(steps=4, norm="rms", position="rotary", loss="chunks", clip=1.0)
+@pytest.mark.parametrize("form", ["blocks", "model"])
+def test_a_compiled_step_computes_the_same(form):
+    config = toys.config(steps=4, norm="rms", position="rotary", loss="chunks", value_skip=True, clip=1.0)
     plain = trained(config)[1]
     session.free()
-    assert trained(config.change(compile="model"))[1] == pytest.approx(plain, rel=1e-4)
+    assert trained(config.change(compile=form))[1] == pytest.approx(plain, rel=1e-4)
+    session.free()
+
+
+@pytest.mark.parametrize(("switches", "kinds"), [({}, 1), ({"value_skip": True}, 3)])
+def test_blocks_of_a_kind_are_compiled_once(switches, kinds):
+    """With skips the first block, those before the middle and those behind it are three kinds."""
+    tokens = torch.zeros(1, 16, dtype=torch.int64)
+    for layers in (4, 6):
+        session.free()
+        counted = torch._dynamo.utils.counters["stats"]
+        counted.clear()
+        compiled_as(GPT(toys.config(layers=layers, **switches)), "blocks")(tokens, tokens)
+        assert counted["unique_graphs"] == kinds + 2  # what is before and behind the blocks
     session.free()
 
 

@@ -10,7 +10,6 @@ Legend: B sequences, T tokens, H heads, D width of a head; q, k and v are [B, H,
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -42,7 +41,8 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, form: str, mask: A
     from torch.nn.attention.flex_attention import flex_attention
 
     # Without a compiler around it flex_attention would write all scores to memory.
-    return (flex_attention if torch.compiler.is_compiling() else _compiled_flex())(q, k, v, block_mask=mask)
+    flex = flex_attention if torch.compiler.is_compiling() else torch.compile(flex_attention, dynamic=False)
+    return flex(q, k, v, block_mask=mask)
 
 
 def _fused(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -54,13 +54,6 @@ def _fused(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
     with sdpa_kernel(order, set_priority=True):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
-@lru_cache(maxsize=1)
-def _compiled_flex() -> Any:
-    from torch.nn.attention.flex_attention import flex_attention
-
-    return torch.compile(flex_attention, dynamic=False)
 
 
 def window_mask(length: int, window: int, device: torch.device) -> Any:

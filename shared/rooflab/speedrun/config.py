@@ -19,7 +19,7 @@ __all__ = ["CHOICES", "LOSS_CHUNK", "PRESETS", "Config", "ConfigError", "from_di
 CHOICES: dict[str, tuple[str, ...]] = {
     "precision": ("fp32", "tf32", "bf16", "fp8"),
     "attention": ("plain", "fused", "kernel", "window"),
-    "compile": ("no", "model"),
+    "compile": ("no", "blocks", "model"),
     "loss": ("plain", "chunks", "kernel"),
     "loader": ("plain", "ahead"),
     "position": ("learned", "rotary"),
@@ -50,7 +50,8 @@ class Config:
         padded_vocabulary: whether the token table has a multiple of 64 rows.
         attention: "plain" writes the scores to memory; "fused" does not; "kernel" is Rooflab's; "window" sees the last
             `window` tokens, a number that grows over the run.
-        compile: nothing, or the whole model as one graph.
+        compile: nothing; each part of the model, all blocks being one graph; or the whole model as one graph, which
+            takes as many times longer to compile as there are blocks.
         loss: "plain" holds all logits; "chunks" some at a time; "kernel" too, with their softmax in one of
             Rooflab's kernels.
         fused_optimizer, graph: one kernel for the update of all tensors; a step replayed as one CUDA graph.

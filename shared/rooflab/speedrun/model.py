@@ -11,37 +11,46 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import attend, rotary_table, rotate
-from .config import LOSS_CHUNK, Config
-from .fp8 import fp8_linear, fp8_mlp, fp8_product, reach
+from .config import Config
+from .fp8 import fp8_linear, fp8_mlp, reach
+from .loss import capped, chunked_loss
 
-__all__ = ["GPT", "Block", "chunked_loss"]
+__all__ = ["GPT", "Block", "compiled_as"]
 
-Maybe: TypeAlias = torch.Tensor | None
-Angles: TypeAlias = tuple[torch.Tensor, torch.Tensor] | None
+Maybe: TypeAlias = Tensor | None
+Pair: TypeAlias = tuple[Tensor, Tensor] | None
+Run: TypeAlias = Callable[..., Any]
 
 _STD = 0.02  # of initial weights, as in GPT-2
+
+
+def called(part: Run, *given: Any) -> Any:
+    """Call a part of the model. Compiled, this is one graph for all parts of a kind, such as the blocks."""
+    return part(*given)
 
 
 class Linear(nn.Module):
     """y = x W^T, without bias, in the format of x; the weight is kept in fp32. With `wide` it is never in 8 bits."""
 
     def __init__(
-        self, inputs: int, outputs: int, config: Config, *, into_residual: bool = False, wide: bool = False
+        self, inputs: int, outputs: int, config: Config, *, residual: bool = False, wide: bool = False
     ) -> None:
         super().__init__()
-        std = _STD / (2 * config.layers) ** 0.5 if into_residual else _STD  # Radford et al. 2019, section 2.3
-        zero = into_residual and config.zero_init
+        std = _STD / (2 * config.layers) ** 0.5 if residual else _STD  # Radford et al. 2019, section 2.3
+        zero = residual and config.zero_init
         self.weight = nn.Parameter(torch.zeros(outputs, inputs) if zero else torch.randn(outputs, inputs) * std)
         self.fp8 = config.precision == "fp8" and not wide
 
-    def forward(self, x: torch.Tensor, limit: torch.Tensor | float | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, limit: Tensor | float | None = None) -> Tensor:
         """[..., inputs] -> [..., outputs]; no number in x exceeds the limit, if one is known."""
         return fp8_linear(x, self.weight, limit) if self.fp8 else F.linear(x, self.weight.to(x.dtype))
 
@@ -55,14 +64,12 @@ class Norm(nn.Module):
         # The length of each row that an RMS norm leaves.
         self.limit = None if config.norm == "layer" else config.width**0.5
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """[..., d] -> [..., d]."""
-        if self.gain is None:
-            return rms(x)
-        return F.layer_norm(x, x.shape[-1:], self.gain.to(x.dtype))
+        return rms(x) if self.gain is None else F.layer_norm(x, x.shape[-1:], self.gain.to(x.dtype))
 
 
-def rms(x: torch.Tensor) -> torch.Tensor:
+def rms(x: Tensor) -> Tensor:
     """Divide each row by its root mean square."""
     x32 = x.float()
     return (x32 * torch.rsqrt(x32.square().mean(dim=-1, keepdim=True) + 1e-6)).to(x.dtype)
@@ -76,12 +83,12 @@ class Shift(nn.Module):
         # Half of the channels begin as the mean of both tokens, half as they were.
         self.share = nn.Parameter(torch.cat((torch.full((width // 2,), 0.5), torch.zeros(width - width // 2))))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """[B, T, d] -> [B, T, d]; nothing stands before the first token."""
         before = F.pad(x[:, :-1], (0, 0, 1, 0))
         return x + self.share.to(x.dtype) * (before - x)
 
-    def grown(self, limit: float | None) -> torch.Tensor | None:
+    def grown(self, limit: float | None) -> Tensor | None:
         """What no number that comes out exceeds, where none that came in exceeds the limit."""
         share = self.share.detach()
         return None if limit is None else ((1 - share).abs() + share.abs()).amax() * limit
@@ -96,19 +103,24 @@ class Block(nn.Module):
         self.norm1, self.norm2 = Norm(config), Norm(config)
         self.qkv = Linear(d, 3 * d, config)
         # Attention leaves its result in 16 bits: converting it would take as long as its small product saves.
-        self.projection = Linear(d, d, config, into_residual=True, wide=True)
+        self.projection = Linear(d, d, config, residual=True, wide=True)
         self.up = Linear(d, 4 * d, config)
-        self.down = Linear(4 * d, d, config, into_residual=True)
+        self.down = Linear(4 * d, d, config, residual=True)
         self.shift = Shift(d) if config.token_shift else None
         self.value_mix = nn.Parameter(torch.tensor([1.0, 0.0])) if config.value_skip else None
 
-    def forward(self, x: torch.Tensor, values: Maybe, angles: Angles, mask: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """[B, T, d] -> [B, T, d], and the values [B, H, T, D]; `values` are those of the first block."""
+    def forward(self, x: Tensor, values: Maybe, angles: Pair, mask: Any, skip: Pair = None) -> tuple[Tensor, Tensor]:
+        """[B, T, d] -> [B, T, d], and the values [B, H, T, D]; `values` are those of the first block.
+
+        `skip`: how much of another block's output is added to what comes in.
+        """
+        if skip is not None:
+            x = x + skip[0].to(x.dtype) * skip[1]
         mixed, v = self.mix(self.norm1(x), values, angles, mask)
         x = x + mixed
         return x + self.mlp(self.norm2(x)), v
 
-    def mlp(self, x: torch.Tensor) -> torch.Tensor:
+    def mlp(self, x: Tensor) -> Tensor:
         """[B, T, d] -> [B, T, d]."""
         limit, up, down = self.norm2.limit, self.up.weight, self.down.weight
         if self.config.mlp == "kernel" and self.up.fp8:
@@ -121,10 +133,10 @@ class Block(nn.Module):
         hidden = F.gelu(hidden) if power == 1 else F.relu(hidden).square()  # [B, T, 4 d]
         return self.down(hidden, reach(up, limit, power) if self.down.fp8 and limit else None)
 
-    def mix(self, x: torch.Tensor, values: Maybe, angles: Angles, mask: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def mix(self, x: Tensor, values: Maybe, angles: Pair, mask: Any) -> tuple[Tensor, Tensor]:
         """Attention, [B, T, d] -> [B, T, d]."""
         batch, length, d = x.shape
-        limit: torch.Tensor | float | None = self.norm1.limit
+        limit: Tensor | float | None = self.norm1.limit
         if self.shift is not None:
             x, limit = self.shift(x), self.shift.grown(self.norm1.limit)
         q, k, v = self.heads(self.qkv(x, limit).view(batch, length, 3, self.config.head_count, -1), angles)
@@ -134,13 +146,12 @@ class Block(nn.Module):
         mixed = attend(q, k, v, self.config.attention, mask)
         return self.projection(mixed.transpose(1, 2).reshape(batch, length, d)), v
 
-    def heads(self, qkv: torch.Tensor, angles: Angles) -> tuple[torch.Tensor, ...]:
+    def heads(self, qkv: Tensor, angles: Pair) -> tuple[Tensor, ...]:
         """Queries, keys and values, [B, H, T, D] each, out of one product [B, T, 3, H, D]."""
         if self.config.rotation == "kernel" and angles is not None:
             from ..kernels import rotary_heads
 
-            q, k, v = rotary_heads(qkv, *angles, normalize=self.config.qk_norm)
-            return q, k, v
+            return tuple(rotary_heads(qkv, *angles, normalize=self.config.qk_norm))
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         if self.config.qk_norm:
             q, k = rms(q), rms(k)
@@ -168,115 +179,53 @@ class GPT(nn.Module):
                 self.register_buffer(name, value, persistent=False)
 
     @property
-    def head(self) -> torch.Tensor:
+    def head(self) -> Tensor:
         """The last layer's weight, [V, d]: the token table, or one of its own."""
         return self.table if self.untied is None else self.untied
 
-    def hidden(self, tokens: torch.Tensor, mask: Any = None) -> torch.Tensor:
-        """Tokens [B, T] -> what the last layer reads, [B, T, d]."""
-        length = tokens.shape[1]
+    def enter(self, tokens: Tensor) -> Tensor:
+        """Tokens [B, T] -> what the first block reads, [B, T, d]."""
         x = F.embedding(tokens, self.table)
         if self.positions is not None:
-            x = x + self.positions[:length]
+            x = x + self.positions[: tokens.shape[1]]
         x = x.to(self.format)
-        if self.config.norm == "rms":
-            x = rms(x)
+        return rms(x) if self.config.norm == "rms" else x
+
+    def hidden(self, tokens: Tensor, mask: Any = None, run: Run = called) -> Tensor:
+        """Tokens [B, T] -> what comes out of the last block, [B, T, d]."""
+        x, length = run(self.enter, tokens), tokens.shape[1]
         angles = (self.cosine[:length], self.sine[:length]) if self.config.position == "rotary" else None
-        outputs: list[torch.Tensor] = []
+        outputs: list[Tensor] = []
         values = None
         for number, block in enumerate(self.blocks):
-            mirrored = self.config.layers - 1 - number
-            if self.skips is not None and mirrored < number:
-                x = x + self.skips[mirrored].to(x.dtype) * outputs[mirrored]
-            x, own = block(x, values, angles, mask)
+            mirrored, skip = self.config.layers - 1 - number, None
+            if self.skips is not None and mirrored < number:  # a view: x itself would be another kind of call
+                skip = self.skips[mirrored], outputs[mirrored].view(x.shape)
+            x, own = run(block, x, values, angles, mask, skip)
             values = own if values is None and self.config.value_skip else values
             outputs.append(x)
-        return self.norm(x)
+        return x
 
-    def logits(self, tokens: torch.Tensor, mask: Any = None) -> torch.Tensor:
-        """Tokens [B, T] -> logits of the next ones, [B, T, vocabulary] in fp32; rows of padding are cut off."""
-        z = capped(F.linear(self.hidden(tokens, mask), self.head.to(self.format)), self.config.softcap)
-        return z[..., : self.config.vocabulary].float()
-
-    def forward(self, tokens: torch.Tensor, targets: torch.Tensor, mask: Any = None) -> torch.Tensor:
+    def forward(self, tokens: Tensor, targets: Tensor, mask: Any = None, run: Run = called) -> Tensor:
         """Mean over all tokens of -ln p(target), a number in fp32. Padding counts as words that never come."""
-        x, targets = self.hidden(tokens, mask).view(-1, self.config.width), targets.reshape(-1)
-        fp8, limit = self.config.precision == "fp8", self.norm.limit
-        if self.config.loss != "plain":
-            return chunked_loss(x, self.head, targets, self.config.softcap, fp8=fp8, limit=limit,
-                                kernel=self.config.loss == "kernel")  # fmt: skip
-        z = fp8_linear(x, self.head, limit) if fp8 else F.linear(x, self.head.to(x.dtype))
-        return F.cross_entropy(capped(z, self.config.softcap).float(), targets)
+        return run(self.loss, self.hidden(tokens, mask, run), targets)
+
+    def loss(self, x: Tensor, targets: Tensor) -> Tensor:
+        """What came out of the last block, [B, T, d], and the next tokens [B, T] -> the loss."""
+        if self.config.loss == "plain":
+            return F.cross_entropy(self.logits(x).flatten(0, 1), targets.flatten())
+        fp8, kernel = self.config.precision == "fp8", self.config.loss == "kernel"
+        x, limit = self.norm(x).flatten(0, 1), self.norm.limit
+        return chunked_loss(x, self.head, targets.flatten(), self.config.softcap, limit, fp8, kernel)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The same -> logits [B, T, V] in fp32, those of padding among them."""
+        x, fp8 = self.norm(x), self.config.precision == "fp8"
+        z = fp8_linear(x, self.head, self.norm.limit) if fp8 else F.linear(x, self.head.to(x.dtype))
+        return capped(z, self.config.softcap).float()
 
 
-def capped(z: torch.Tensor, cap: float) -> torch.Tensor:
-    """Logits pressed into -cap to cap, c tanh(z / c) in fp32; as they are where the cap is 0."""
-    return cap * torch.tanh(z.float() / cap) if cap else z
-
-
-def losses_of(z: torch.Tensor, target: torch.Tensor, cap: float, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum of the losses of logits [chunk, V], and the gradient of that sum (without `train` it is left out)."""
-    u = capped(z, cap).float()
-    log_sum = u.logsumexp(dim=-1, keepdim=True)
-    total = (log_sum - u.gather(1, target[:, None])).sum()
-    if not train:
-        return total, z
-    words = torch.arange(u.shape[1], device=u.device)
-    dz = (u - log_sum).exp() - (words == target[:, None]).float()
-    if cap:  # d/dz of c tanh(z / c) is 1 - tanh^2
-        dz = dz * (1 - (u / cap).square())
-    return total, dz.to(z.dtype)
-
-
-def losses_by_kernel(
-    z: torch.Tensor, target: torch.Tensor, cap: float, train: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same, by one kernel."""
-    from ..kernels.loss.torch_cross_entropy import losses_and_gradient
-
-    losses, dz = losses_and_gradient(z, target, cap, -100, train)
-    return losses.sum(), dz
-
-
-class _ChunkedLoss(torch.autograd.Function):
-    """Last layer, cap and cross-entropy; both gradients are made while a chunk's logits are there."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float, fp8: bool, kernel: bool,
-        limit: float | None, train: bool,
-    ) -> torch.Tensor:  # fmt: skip
-        weight, find = head.to(x.dtype), losses_by_kernel if kernel else losses_of
-        by_weight = fp8_product(head, limit) if fp8 else lambda rows: rows @ weight.t()
-        total, parts = torch.zeros((), device=x.device), []
-        dw = torch.zeros_like(head, dtype=torch.float32)
-        for rows, target in zip(x.split(LOSS_CHUNK), targets.split(LOSS_CHUNK), strict=True):
-            loss, dz = find(by_weight(rows), target, cap, train)
-            total = total + loss
-            if train:
-                parts.append(dz @ weight)
-                dw = dw + (dz.t() @ rows).float()
-        ctx.tokens = targets.numel()
-        if train:
-            ctx.save_for_backward(torch.cat(parts), dw)
-        return total / ctx.tokens
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        dx, dw = ctx.saved_tensors
-        part = grads[0] / ctx.tokens
-        return (dx * part).to(dx.dtype), dw * part, None, None, None, None, None, None
-
-
-def chunked_loss(
-    x: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, cap: float = 0.0, *, fp8: bool = False,
-    kernel: bool = False, limit: float | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """The loss of x [N, d] under the last layer [V, d], with at most 8,192 tokens' logits in memory.
-
-    With `fp8` the logits are made in 8 bits; the gradients, whose errors the chunks would add up, in the format of x.
-    With `kernel` the softmax is one kernel, not what a compiler makes of its formula. No number in x exceeds `limit`.
-
-    Sources: Hsu et al. 2024 (Liger), Wijmans et al. 2024.
-    """
-    return _ChunkedLoss.apply(x, head, targets, cap, fp8, kernel, limit, torch.is_grad_enabled())
+def compiled_as(model: GPT, form: str) -> Run:
+    """The model, to be called like itself, as one graph ("model") or as one for each kind of part ("blocks")."""
+    run: Run = torch.compile(model if form == "model" else called, dynamic=False)
+    return run if form == "model" else partial(model.__call__, run=run)

@@ -136,10 +136,7 @@ class Updates:
     def set(self, share: float) -> None:
         """Choose the learning rates, as a share of their peaks."""
         for number, peak in enumerate(self.peaks):
-            if self.config.graph:
-                self.rates[number].fill_(peak * share)
-            else:
-                self.rates[number] = peak * share
+            self.rates[number] = self.rates[number].fill_(peak * share) if self.config.graph else peak * share
         for group in self.adamw.param_groups:
             group["lr"] = self.rates[group["rate"]]
 

@@ -68,8 +68,7 @@ class Ranks:
             return work(values)
         import torch.distributed as dist
 
-        count = len(values)
-        each = -(-count // self.world)
+        count, each = len(values), -(-len(values) // self.world)
         places = [min(rank * each, max(count - each, 0)) for rank in range(self.world)]
         own = work(values[places[self.rank] :][:each]).contiguous()
         parts = own.new_empty(self.world, *own.shape)

@@ -69,7 +69,7 @@ RUNGS: tuple[Rung, ...] = (
          source="Karpathy 2023, nanoGPT"),
     Rung("fused-attention", {"attention": "fused"}, "The T x T scores stay on the chip, and masked blocks are skipped.",
          "less", "less", source="Dao et al. 2022"),
-    Rung("compile", {"compile": "model"}, "Elementwise operations become part of their neighbours' kernels.",
+    Rung("compile", {"compile": "blocks"}, "Elementwise operations become part of their neighbours' kernels.",
          "less", "less", source="Ansel et al. 2024", needs="compiler"),
     Rung("fused-loss", {"loss": "chunks"}, "The logits are made, used and dropped a chunk at a time.",
          "same", "less", source="Wijmans et al. 2024; Hsu et al. 2024"),

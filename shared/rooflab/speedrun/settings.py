@@ -24,7 +24,7 @@ def settings(config: Config) -> Iterator[None]:
     """torch's settings of this run; what was set before is set again afterwards."""
     import torch
 
-    before = (torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled())
+    precision, deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
     threads = torch.get_num_threads()
     torch.set_num_threads(config.threads or threads)
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)  # one graph for each window
@@ -37,8 +37,8 @@ def settings(config: Config) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(before[0])
-        torch.use_deterministic_algorithms(before[1])
+        torch.set_float32_matmul_precision(precision)
+        torch.use_deterministic_algorithms(deterministic)
 
 
 @contextmanager

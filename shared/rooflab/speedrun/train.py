@@ -59,7 +59,7 @@ class Trainer:
         import torch
 
         from .attention import window_mask
-        from .model import GPT
+        from .model import GPT, compiled_as
 
         self.device, self.ranks = device or find_device(), ranks or Ranks()
         if self.device.torch is None:
@@ -86,9 +86,9 @@ class Trainer:
         self.masks = {window: window_mask(config.length, window, self.where) for window in config.windows()}
         self.call, self.judge, self.clip = self.model, self.model, clipped
         if config.compile != "no":
-            # Another graph, without gradients, is worth its compilation where evaluations are long.
+            # Other graphs, without gradients, are worth their compilation where evaluations are long.
             with quiet():
-                self.call, self.clip = (torch.compile(each, dynamic=False) for each in (self.model, clipped))
+                self.call, self.clip = compiled_as(self.model, config.compile), torch.compile(clipped, dynamic=False)
             self.judge = self.call if self.where.type == "cuda" else self.model
         self.watch, self.clock, self.step = Watch(self), Clock(self.device), 0
         self.graphs: dict[int, tuple[Any, Any]] = {}

@@ -17,7 +17,7 @@ __all__ = ["RUNGS_OF_TWIN", "narrowed", "reasons", "refuse"]
 # Switches that the twin knows in fewer forms than torch's model; of all others it knows every form, or ignores them
 # (`fused_optimizer`: XLA fuses the update anyway; `threads`, `deterministic`: torch's own).
 _FORMS: dict[str, tuple[Any, ...]] = {
-    "precision": ("fp32", "tf32", "bf16"), "attention": ("plain", "fused"), "compile": ("no", "model"),
+    "precision": ("fp32", "tf32", "bf16"), "attention": ("plain", "fused"), "compile": ("no", "blocks", "model"),
     "loss": ("plain",), "graph": (False,), "position": ("learned",), "norm": ("layer",), "qk_norm": (False,),
     "wide_heads": (False,), "rotation": ("plain",), "mlp": ("plain",),
     "activation": ("gelu",), "zero_init": (False,), "tied": (True,), "value_skip": (False,), "softcap": (0.0,),
