@@ -473,14 +473,16 @@ def test_an_accelerators_ladder_compiles_its_runs_together_first(monkeypatch, tm
     )
     (tmp_path / "chapters").mkdir()
     monkeypatch.chdir(tmp_path / "chapters")
-    run("ladder", "--only", "baseline,compile,fused-loss,graph", "--preset", "tiny", "--json", capsys=capsys)
+    run("ladder", "--only", "baseline,compile,fused-loss,loader,graph", "--preset", "tiny", "--json", capsys=capsys)
     assert (tmp_path / ".rooflab/speedrun").is_dir()  # where a run's results go, from wherever it is called
     ((configs, workers),) = compiled
     assert [config.rungs[-1] for config in configs] == ["compile", "fused-loss"]
-    assert configs == [config.change(vocabulary=toys.corpus().vocabulary) for config in measured[1:]]
+    *before, loader = (config.change(vocabulary=toys.corpus().vocabulary) for config in measured[1:])
+    assert configs == before
+    assert loader.change(loader="plain", rungs=before[-1].rungs) == before[-1], "the same code is compiled once"
     assert workers == 4
-    assert kept == [["baseline"], ["baseline", "compile"], ["baseline", "compile", "fused-loss"],
-                    ["baseline", "compile", "fused-loss", "graph"]]  # fmt: skip
+    names = ["baseline", "compile", "fused-loss", "loader", "graph"]
+    assert kept == [names[:count] for count in range(1, 6)]
 
 
 def test_a_run_is_warmed_up_in_a_process_of_its_own():

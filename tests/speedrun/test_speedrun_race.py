@@ -67,9 +67,11 @@ def test_a_family_has_the_losses_of_its_first_rung():
 
 def test_a_race_is_judged_often_unless_somebody_says_how_often():
     config = toys.preset("gpt2-small").change(steps=200)
-    assert race.judged_often(config).eval_every == 4
-    assert race.judged_often(config).eval_tokens < config.eval_tokens
-    assert race.judged_often(config.change(eval_every=7)).eval_every == 7
+    assert race.judged(config, often=True).eval_every == 4
+    assert race.judged(config, often=True).eval_tokens < config.eval_tokens
+    assert race.judged(config.change(eval_every=7), often=True).eval_every == 7
+    rarely = race.judged(config, often=False)
+    assert (rarely.eval_every, rarely.eval_tokens) == (0, race.judged(config, often=True).eval_tokens)
 
 
 def test_the_target_of_all_is_what_the_worst_seed_of_the_worst_rung_came_to():

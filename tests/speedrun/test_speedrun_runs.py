@@ -23,6 +23,7 @@ from rooflab.speedrun.config import ConfigError, preset
 from rooflab.speedrun.folder import RunFolder
 from rooflab.speedrun.model import GPT, compiled_as
 from rooflab.speedrun.rungs import RUNGS, missing, select
+from rooflab.speedrun.settings import quiet
 from rooflab.speedrun.train import Trainer
 from rooflab.speedrun.watch import Stopped, grown
 
@@ -100,7 +101,8 @@ def test_blocks_of_a_kind_are_compiled_once(switches, kinds):
         session.free()
         counted = torch._dynamo.utils.counters["stats"]
         counted.clear()
-        compiled_as(GPT(toys.config(layers=layers, **switches)), "blocks")(tokens, tokens)
+        with quiet():
+            compiled_as(GPT(toys.config(layers=layers, **switches)), "blocks")(tokens, tokens)
         assert counted["unique_graphs"] == kinds + 2  # what is before and behind the blocks
     session.free()
 

@@ -26,7 +26,7 @@ from ..units import format_si
 from .asked import check_device, check_installed, check_left, check_text, names, positive, switches
 from .config import Config, ConfigError
 from .neighbours import NOTED, disturbed_among
-from .race import Race, common_target, families, judge, judged_often, raced_cells, raced_legend
+from .race import Race, common_target, families, judge, judged, raced_cells, raced_legend
 
 if TYPE_CHECKING:
     from .commands import Here
@@ -141,8 +141,10 @@ def _climb(
         bar.name = f"ladder: {name}"
         bar.step(number)
         reason, config, race = plan.skipped.get(rung), plan.config, None
-        if framework == "torch" and rung in racers:
-            config, race = judged_often(config), Race(options.target or 0.0, config.seed, options.seeds)
+        if racers:
+            trains = framework == "torch" and rung in racers
+            config = judged(config, often=trains)
+            race = Race(options.target or 0.0, config.seed, options.seeds) if trains else None
         found[name] = {"skipped": reason} if reason else measured_rung(config, place, framework, race)
         if options.json:
             print(json.dumps({"rung": name, **found[name]}), flush=True)
@@ -152,9 +154,9 @@ def _climb(
         kept = save_record("speedrun_ladder", {**values, "rungs": found}, folder=folder)  # as it is: a ladder is long
     bar.close("measured")
     if racers and options.json:
-        judged = {name: {key: one[key] for key in ("arrivals", "missed", "steps_of") if key in one}
-                  for name, one in found.items() if "arrivals" in one}  # fmt: skip
-        print(json.dumps({"target": values["target"], "rungs": judged}), flush=True)
+        told = {name: {key: one[key] for key in ("arrivals", "missed", "steps_of") if key in one}
+                for name, one in found.items() if "arrivals" in one}  # fmt: skip
+        print(json.dumps({"target": values["target"], "rungs": told}), flush=True)
     return found, kept
 
 
@@ -172,10 +174,11 @@ def _plan(rung: str, framework: str, base: Config, options: argparse.Namespace, 
 def _compile(plans: Sequence[tuple[str, str, Selection]], options: argparse.Namespace, place: Here) -> None:
     """Compile torch's runs, several at a time, where an accelerator makes training shorter than compiling."""
     from .forecast import memory_bytes
-    from .warming import at_a_time, compile_ahead
+    from .warming import at_a_time, compile_ahead, distinct
 
     wanted = [plan.config.of_text(place.data.vocabulary) for rung, framework, plan in plans
               if framework == "torch" and rung not in plan.skipped and plan.config.compile != "no"]  # fmt: skip
+    wanted = distinct(wanted)
     if not place.device.is_accelerator or len(wanted) < 2:
         return
     largest = max(map(memory_bytes, wanted))

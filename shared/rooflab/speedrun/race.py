@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .train import Trainer
 
 __all__ = [
-    "Race", "common_target", "families", "family", "inferred", "judge", "judged_often", "raced_cells", "raced_legend",
+    "Race", "common_target", "families", "family", "inferred", "judge", "judged", "raced_cells", "raced_legend",
     "same_losses",
 ]  # fmt: skip
 
@@ -66,11 +66,16 @@ def families(names: Sequence[str]) -> dict[str, list[str]]:
     return {members[-1]: members[:-1] for members in grouped.values()}
 
 
-def judged_often(config: Config) -> Config:
-    """Return a run that is evaluated often enough to tell when it came to a target, on a part of the windows."""
+def judged(config: Config, *, often: bool) -> Config:
+    """Return a run of the race: evaluated on a part of the windows, the same for all.
+
+    Args:
+        config: of the run.
+        often: enough to tell when it came to a target; otherwise at its end.
+    """
     asked = config.eval_every != preset(config.preset).eval_every
     every = config.eval_every if asked else max(1, config.all_steps() // _EVALUATIONS)
-    return config.change(eval_every=every, eval_tokens=min(config.eval_tokens, _TOKENS))
+    return config.change(eval_every=every if often else 0, eval_tokens=min(config.eval_tokens, _TOKENS))
 
 
 class Race:

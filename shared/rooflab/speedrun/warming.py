@@ -17,7 +17,7 @@ from typing import Any
 
 from .config import Config, from_dict
 
-__all__ = ["at_a_time", "compile_ahead"]
+__all__ = ["at_a_time", "compile_ahead", "distinct"]
 
 _CORES = 4  # of a processor, that one compilation keeps busy
 _ROOM = 1.5  # what compiling and warming up take, of the forecast of a step: 1.3 was seen
@@ -32,6 +32,21 @@ def at_a_time(forecast_bytes: float, *, memory_bytes: float, cores: int) -> int:
         cores: of the processor.
     """
     return max(1, min(cores // _CORES, int(0.9 * memory_bytes / (_ROOM * forecast_bytes))))
+
+
+def distinct(configs: Sequence[Config]) -> list[Config]:
+    """Return the first of all runs that have the same compiled code.
+
+    >>> from rooflab.speedrun.config import preset
+    >>> eager = preset("tiny")
+    >>> len(distinct([eager, eager.change(graph=True), eager.change(norm="rms")]))
+    2
+    """
+    same = {"fused_optimizer": False, "loader": "plain", "graph": False, "schedule": "cosine", "lr_factor": 1.0}
+    found: dict[Config, Config] = {}
+    for config in configs:
+        found.setdefault(config.change(**same, rungs=()), config)
+    return list(found.values())
 
 
 def compile_ahead(configs: Sequence[Config], data: str | None, workers: int) -> None:
