@@ -176,9 +176,8 @@ def _compile(plans: Sequence[tuple[str, str, Selection]], options: argparse.Name
     from .forecast import memory_bytes
     from .warming import at_a_time, compile_ahead, distinct
 
-    wanted = [plan.config.of_text(place.data.vocabulary) for rung, framework, plan in plans
-              if framework == "torch" and rung not in plan.skipped and plan.config.compile != "no"]  # fmt: skip
-    wanted = distinct(wanted)
+    ours = [plan.config for rung, framework, plan in plans if framework == "torch" and rung not in plan.skipped]
+    wanted = distinct([config.of_text(place.data.vocabulary) for config in ours if config.compile != "no"])
     if not place.device.is_accelerator or len(wanted) < 2:
         return
     largest = max(map(memory_bytes, wanted))
