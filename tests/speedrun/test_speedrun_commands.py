@@ -479,9 +479,8 @@ def test_an_accelerators_ladder_compiles_its_runs_together_first(monkeypatch, tm
     assert [config.rungs[-1] for config in configs] == ["compile", "fused-loss"]
     *before, loader = (config.change(vocabulary=toys.corpus().vocabulary) for config in measured[1:])
     assert configs == before
-    assert loader.change(loader="plain", fused_optimizer=False, rungs=before[-1].rungs) == before[-1], (
-        "the same code is compiled once"
-    )
+    other = loader.change(loader="plain", fused_optimizer=False, rungs=before[-1].rungs)
+    assert other == before[-1], "the same code is compiled once"
     assert workers == 4
     names = ["baseline", "compile", "fused-loss", "loader", "graph"]
     assert kept == [names[:count] for count in range(1, 6)]

@@ -134,8 +134,7 @@ def _climb(
     folder, kept = output_folder(options.out or results_root() / "speedrun"), None
     climbed = [rung for rung, framework, plan in plans if framework == "torch" and rung not in plan.skipped]
     racers = families(climbed) if options.target or options.seeds > 1 else {}
-    bar = Progress("ladder", len(plans), unit="rung")
-    found: dict[str, dict[str, Any]] = {}
+    bar, found = Progress("ladder", len(plans), unit="rung"), dict[str, dict[str, Any]]()
     for number, (rung, framework, plan) in enumerate(plans, 1):
         name = rung if framework == "torch" else f"{rung} in JAX"
         bar.name = f"ladder: {name}"
@@ -143,8 +142,8 @@ def _climb(
         reason, config, race = plan.skipped.get(rung), plan.config, None
         if racers:
             trains = framework == "torch" and rung in racers
-            config = judged(config, often=trains)
             race = Race(options.target or 0.0, config.seed, options.seeds) if trains else None
+            config = judged(config, often=trains)
         found[name] = {"skipped": reason} if reason else measured_rung(config, place, framework, race)
         if options.json:
             print(json.dumps({"rung": name, **found[name]}), flush=True)
