@@ -8,7 +8,7 @@ from rooflab.speedrun import loss as loss_module
 from rooflab.speedrun import model as model_module
 from rooflab.speedrun.attention import attend, rotary_table, rotate, window_mask
 from rooflab.speedrun.config import ConfigError
-from rooflab.speedrun.fp8 import codes_of, fp8_linear, fp8_mlp, fp8_product, longest, reach
+from rooflab.speedrun.fp8 import codes_of, fp8_linear, fp8_mlp, fp8_product, longest, reach, weight_codes
 from rooflab.speedrun.loss import chunked_loss
 from rooflab.speedrun.model import GPT
 from rooflab.speedrun.settings import quiet
@@ -63,7 +63,7 @@ def test_no_token_sees_a_later_one():
         other[:, 10:] = (other[:, 10:] + 1) % WORDS
         mask = window_mask(16, 4, torch.device("cpu")) if form == "window" else None
         with torch.no_grad():
-            before, after = (gpt.logits(gpt.hidden(each, mask)) for each in (tokens, other))
+            before, after = (gpt.logits(gpt.norm(gpt.hidden(each, mask))) for each in (tokens, other))
         torch.testing.assert_close(before[:, :10], after[:, :10])
         assert not torch.allclose(before[:, 10:], after[:, 10:])
 
@@ -134,7 +134,7 @@ def test_the_loss_in_chunks_equals_the_plain_one(cap, monkeypatch):
     targets = torch.randint(30, (20,), generator=draw)
     z = x @ head.t()
     wanted = F.cross_entropy(cap * torch.tanh(z / cap) if cap else z, targets)
-    found = chunked_loss(x, head, targets, cap, None, fp8=False, kernel=False)
+    found = chunked_loss(x, head, targets, (cap, None, False, False), model_module.called)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(torch.autograd.grad(2 * found, (x, head)), torch.autograd.grad(2 * wanted, (x, head)),
                             strict=True):  # fmt: skip
@@ -179,7 +179,7 @@ def test_rows_of_padding_are_never_predicted():
     tokens, targets = batch()
     with torch.no_grad():
         gpt.table[WORDS:] = gpt.table[3]  # as likely as a word
-        logits = gpt.logits(gpt.hidden(tokens))
+        logits = gpt.logits(gpt.norm(gpt.hidden(tokens)))
         assert logits.shape[-1] == 64
         logits = logits[..., :WORDS]
         honest = F.cross_entropy(logits.reshape(-1, WORDS), targets.reshape(-1))
@@ -221,7 +221,7 @@ def test_a_cap_bounds_the_logits():
     gpt = made(softcap=2.0)
     with torch.no_grad():
         gpt.table.mul_(500)
-        assert gpt.logits(gpt.hidden(batch()[0])).abs().max() <= 2.0
+        assert gpt.logits(gpt.norm(gpt.hidden(batch()[0]))).abs().max() <= 2.0
 
 
 WHERE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -243,7 +243,7 @@ def test_fp8_is_near_bf16_and_its_gradients_are_products_in_bf16(limit):
     found = fp8_linear(x, weight, limit)
     # Two operands with 3 bits of mantissa, each with an error of up to 2^-4, 2.6 % in the mean.
     assert 0.01 < relative(found, plain) < 0.05
-    assert relative(fp8_product(weight.detach(), limit)(x.detach()), plain) < 0.05
+    assert relative(fp8_product(x.detach(), weight_codes(weight.detach()), limit), plain) < 0.05
     grad = normal(32, 48, seed=2)
     ours = torch.autograd.grad(found, (x, weight), grad.bfloat16())
     theirs = torch.autograd.grad(plain, (x, weight), grad)

@@ -19,12 +19,11 @@ Sources: Micikevicius et al. 2022 (the format); Cauchy and Schwarz (the bound).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
 
-__all__ = ["codes_of", "fp8_linear", "fp8_mlp", "fp8_product", "longest", "reach"]
+__all__ = ["codes_of", "fp8_linear", "fp8_mlp", "fp8_product", "longest", "reach", "weight_codes"]
 
 Limit: TypeAlias = torch.Tensor | float | None
 
@@ -52,6 +51,11 @@ def codes_of(x: torch.Tensor, bound: torch.Tensor) -> tuple[torch.Tensor, torch.
     return (x.float() / scale).clamp(-_MOST, _MOST).to(_FORMAT), scale
 
 
+def weight_codes(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of a weight, and their scale: none of its numbers is larger than its longest row."""
+    return codes_of(weight, longest(weight))
+
+
 def _bound(x: torch.Tensor, limit: Limit) -> torch.Tensor:
     if limit is None:
         return x.detach().abs().amax()
@@ -70,7 +74,7 @@ class _Fp8Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(x, weight)
-        return _product(x, bound, *codes_of(weight, longest(weight)))
+        return _product(x, bound, *weight_codes(weight))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -90,10 +94,9 @@ def fp8_linear(x: torch.Tensor, weight: torch.Tensor, limit: Limit = None) -> to
     return _Fp8Linear.apply(rows, weight, _bound(x, limit)).view(*x.shape[:-1], weight.shape[0])
 
 
-def fp8_product(weight: torch.Tensor, limit: Limit = None) -> Callable[[torch.Tensor], torch.Tensor]:
-    """A function of x [n, i] that returns x W^T in bf16; the weight [o, i] is put into 8 bits once."""
-    w8, w_scale = codes_of(weight, longest(weight))
-    return lambda x: _product(x, _bound(x, limit), w8, w_scale)
+def fp8_product(x: torch.Tensor, codes: tuple[torch.Tensor, torch.Tensor], limit: Limit = None) -> torch.Tensor:
+    """x W^T for x [n, i] and the codes of a weight [o, i], without a gradient; the product of a chunk of many."""
+    return _product(x, _bound(x, limit), *codes)
 
 
 class _Fp8Mlp(torch.autograd.Function):
@@ -103,8 +106,8 @@ class _Fp8Mlp(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
         from ..kernels.products.torch_squared_relu import product_in_codes
 
-        (x8, x_scale), (u8, u_scale) = codes_of(x, limit), codes_of(up, longest(up))
-        v8, v_scale = codes_of(down, longest(down))
+        (x8, x_scale), (u8, u_scale) = codes_of(x, limit), weight_codes(up)
+        v8, v_scale = weight_codes(down)
         a_scale = reach(up, limit, 2).clamp(min=_LEAST) / _MOST
         a, a8 = product_in_codes(x8, u8, x_scale, u_scale, a_scale)
         ctx.save_for_backward(x, up, down, a)

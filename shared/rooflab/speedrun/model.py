@@ -208,19 +208,19 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Tensor, targets: Tensor, mask: Any = None, run: Run = called) -> Tensor:
         """Mean over all tokens of -ln p(target), a number in fp32. Padding counts as words that never come."""
-        return run(self.loss, self.hidden(tokens, mask, run), targets)
+        x, config = run(self.norm, self.hidden(tokens, mask, run)).flatten(0, 1), self.config
+        if config.loss == "plain":
+            return run(self.plain_loss, x, targets.flatten())
+        form = config.softcap, self.norm.limit, config.precision == "fp8", config.loss == "kernel"
+        return chunked_loss(x, self.head, targets.flatten(), form, run)
 
-    def loss(self, x: Tensor, targets: Tensor) -> Tensor:
-        """What came out of the last block, [B, T, d], and the next tokens [B, T] -> the loss."""
-        if self.config.loss == "plain":
-            return F.cross_entropy(self.logits(x).flatten(0, 1), targets.flatten())
-        fp8, kernel = self.config.precision == "fp8", self.config.loss == "kernel"
-        x, limit = self.norm(x).flatten(0, 1), self.norm.limit
-        return chunked_loss(x, self.head, targets.flatten(), self.config.softcap, limit, fp8, kernel)
+    def plain_loss(self, x: Tensor, targets: Tensor) -> Tensor:
+        """What the last layer reads, [N, d], and the next tokens [N] -> the loss, of all logits at once."""
+        return F.cross_entropy(self.logits(x), targets)
 
     def logits(self, x: Tensor) -> Tensor:
-        """The same -> logits [B, T, V] in fp32, those of padding among them."""
-        x, fp8 = self.norm(x), self.config.precision == "fp8"
+        """What the last layer reads, [..., d] -> logits [..., V] in fp32, those of padding among them."""
+        fp8 = self.config.precision == "fp8"
         z = fp8_linear(x, self.head, self.norm.limit) if fp8 else F.linear(x, self.head.to(x.dtype))
         return capped(z, self.config.softcap).float()
 
