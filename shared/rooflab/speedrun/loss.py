@@ -62,7 +62,7 @@ class _ChunkedLoss(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, head: Tensor, targets: Tensor, form: Form, run: Any, train: bool) -> Tensor:
         weight, codes, total, parts = head.to(x.dtype), run(weight_codes, head) if form[2] else None, 0.0, []
         dw = torch.zeros_like(head, dtype=torch.float32) if train else None
-        # A chunk after the other, compiled or not: a compiler that saw all of them would hold all of their logits.
+        # A chunk after the other, compiled or not: a compiler that sees all of them keeps each one's part of dw.
         for rows, target in zip(x.split(LOSS_CHUNK), targets.split(LOSS_CHUNK), strict=True):
             loss, dx, dw = run(of_chunk, rows, target, weight, codes, dw, form)
             total = total + loss
