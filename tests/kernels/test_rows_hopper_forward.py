@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
 from rooflab import kernels
+from rooflab.kernels import tuning
 from rooflab.kernels.rows import blocks, rings, torch_norm
 from rooflab.kernels.rows import triton_norm_forward_hopper as norm_hopper
 from rooflab.kernels.rows import triton_softmax_hopper as softmax_hopper
@@ -192,6 +193,28 @@ def test_rows_with_a_ring_are_tuned_for_themselves(kind, cols, monkeypatch):
     assert rings.forward_choices(kind, cols, others, w[None, 8:], w[8:]) == (kind, others)
     monkeypatch.undo()
     assert rings.forward_choices(kind, cols, others, w[None], w) == (kind, others), "a CPU"
+
+
+@pytest.mark.parametrize("kind", ["rms_norm", "layer_norm"])
+@pytest.mark.parametrize("cols", WIDTHS)
+def test_rows_that_share_the_parameters_are_among_what_is_tried(kind, cols, monkeypatch):
+    """Also where there are rings, of layer norm with two and with four rows; and what an H200 chose."""
+    monkeypatch.setattr(rings, "on_hopper", rings.whole_lines)
+    tried = {}
+
+    def choose(name, key, found, run, device):
+        tried[name] = found
+        return next(one for one in found if "ROWS" in one and "SLOTS" not in one)
+
+    monkeypatch.setattr(torch_norm, "choose", choose)
+    mine, _, parameters = row_functions(kind, cols, HALF)
+    mine(random(1, cols, dtype=HALF), *parameters)
+    found = tried[f"{kind}_hopper"]
+    assert len(found) <= blocks.MOST
+    several = {one["ROWS"] for one in found if "BLOCK" in one and "ROWS" in one}
+    assert several == {2, 4} or (kind == "rms_norm" and 2 in several)
+    chosen = tuning.known_choices("NVIDIA H200", f"{kind}_hopper")
+    assert chosen[(cols,)] in found
 
 
 def test_a_residual_needs_no_ring(on_hopper):
