@@ -233,9 +233,9 @@ def test_both_frameworks_in_one_process():
     torch = pytest.importorskip("torch", reason="needs torch")
     pytest.importorskip("triton", reason="needs Triton")
     x = random(4, 10)
-    given = torch.tensor(np.asarray(x))
+    given = torch.tensor(np.asarray(x), device="cuda" if torch.cuda.is_available() else "cpu")
     for _ in range(2):
-        np.testing.assert_allclose(kernels.softmax(given).numpy(), kernels.softmax(x), rtol=1e-6)
+        np.testing.assert_allclose(kernels.softmax(given).cpu().numpy(), kernels.softmax(x), rtol=1e-6)
     with pytest.raises(TypeError, match=r"two frameworks \(x of jax, weight of torch\)"):
         kernels.rms_norm(x, torch.ones(10))
 

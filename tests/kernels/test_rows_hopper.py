@@ -1,4 +1,4 @@
-"""Gradients over long rows that are in Gluon: their source run with NumPy, and their machine code."""
+"""Gradients over long rows that are in Gluon: launched, or their source run with NumPy, and their machine code."""
 
 from types import SimpleNamespace
 
@@ -103,9 +103,9 @@ def test_gradients_of_softmax_agree_with_float64(rows, slots, on_hopper):
 
 @pytest.mark.parametrize("late", ["norm", "softmax"])
 def test_what_is_not_waited_for_is_not_there(late, monkeypatch):
-    """The model of the copies finds a wait that is missing."""
+    """The model of the copies, which is on the CPU, finds a wait that is missing."""
     monkeypatch.setattr(Copies, "wait_group", lambda self, outstanding: None)
-    y, dx = random(2, 1024, dtype=HALF), torch.zeros(2, 1024, dtype=HALF)
+    y, dx = random(2, 1024, dtype=HALF).cpu(), torch.zeros(2, 1024, dtype=HALF)
     sizes = {"BLOCK": 1024, "BLOCKS": 1, "SLOTS": 2}
     if late == "softmax":
         run(softmax_hopper, "softmax_backward_hopper_kernel", (1, 1), dx, y, y, 2, 1024, 1024, **sizes)

@@ -1,10 +1,11 @@
-"""Softmax and norms over long rows that are in Gluon: their source run with NumPy, and their machine code."""
+"""Softmax and norms over long rows that are in Gluon: launched, or run with NumPy, and their machine code."""
 
 import pytest
 
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
 from rooflab import kernels
+from rooflab.kernels import tuning
 from rooflab.kernels.rows import blocks, rings, torch_norm
 from rooflab.kernels.rows import triton_norm_forward_hopper as norm_hopper
 from rooflab.kernels.rows import triton_softmax_hopper as softmax_hopper
@@ -73,14 +74,14 @@ def test_what_backward_needs_is_kept(centred, biased, on_hopper):
 def test_variances(kind, on_hopper):
     cols = 32_768
     wanted, seen = on_hopper
-    wanted |= {"BLOCK": 8192}
+    wanted |= {"BLOCK": 8192, "num_warps": 16}
     x, weight, bias = random(6, cols, dtype=HALF), *random(2, cols, dtype=HALF, seed=1)
     if kind == "an outlier first":
         x[:, 0] = 1000.0
     elif kind == "far from zero":
         x = (x.float() * 8 + 1000).half()
     elif kind == "each elsewhere":  # two programs have three rows each
-        x = (x.float() * 16 + torch.tensor([[1e4], [-1e4], [-1e4], [1e4], [3.0], [1e4]])).half()
+        x = (x.float() * 16 + torch.tensor([[1e4], [-1e4], [-1e4], [1e4], [3.0], [1e4]]).to(x)).half()
     else:
         x[:] = 1.5
     right = torch.nn.functional.layer_norm(x.double(), (cols,), weight.double(), bias.double())
@@ -116,7 +117,7 @@ def test_infinities_and_nan_in_norms(name, place, on_hopper):
 
 
 def norm_of(x, y, programs, rows, **more):
-    """Run the kernel for RMS norm on rows of 2,048."""
+    """Run the kernel for RMS norm on rows of 2,048, with NumPy."""
     w, rstd = torch.ones(2048, dtype=HALF), torch.zeros(len(y))
     sizes = {"CENTRED": False, "BIAS": False, "FULL": True, "BLOCK": 1024, "BLOCKS": 2, "SLOTS": 3}
     grid = (1, programs)
@@ -130,7 +131,7 @@ def softmax_of(x, y, programs, rows):
 
 @pytest.mark.parametrize("kernel", [norm_of, softmax_of])
 def test_programs_without_a_row_write_nothing(kernel):
-    x, y = random(5, 2048, dtype=HALF), torch.full((5, 2048), 7.0, dtype=HALF)
+    x, y = random(5, 2048, dtype=HALF).cpu(), torch.full((5, 2048), 7.0, dtype=HALF)
     kernel(x, y, 4, 2)
     assert (y[:2] != 7).all()
     assert (y[2:] == 7).all()
@@ -140,7 +141,7 @@ def test_programs_without_a_row_write_nothing(kernel):
 def test_what_is_not_waited_for_is_not_there(kernel, monkeypatch):
     """The model of the copies finds a wait that is missing."""
     monkeypatch.setattr(Copies, "wait_group", lambda self, outstanding: None)
-    x, y = random(2, 2048, dtype=HALF), torch.zeros(2, 2048, dtype=HALF)
+    x, y = random(2, 2048, dtype=HALF).cpu(), torch.zeros(2, 2048, dtype=HALF)
     kernel(x, y, 1, 2)
     assert y.isnan().all()
 
@@ -151,7 +152,7 @@ def test_each_wait_leaves_a_ring_on_its_way(kernel, monkeypatch):
     left = []
     wait = Copies.wait_group
     monkeypatch.setattr(Copies, "wait_group", lambda self, n: (wait(self, n), left.append(len(self.groups)))[0])
-    x, y = random(3, 2048, dtype=HALF), torch.zeros(3, 2048, dtype=HALF)
+    x, y = random(3, 2048, dtype=HALF).cpu(), torch.zeros(3, 2048, dtype=HALF)
     kernel(x, y, 1, 3)
     parameters = [2] if kernel is norm_of else []
     assert left == [2] * 2 + parameters + [2] * 4 + [0]
@@ -188,10 +189,34 @@ def test_rows_with_a_ring_are_tuned_for_themselves(kind, cols, monkeypatch):
     mine = rings.ring_blocks(kind, cols)
     assert name == f"{kind}_hopper"
     assert found == mine + others[: 12 - len(mine)]
+    if kind == "softmax":  # of norms below
+        assert tuning.known_choices("NVIDIA H200", name)[(cols,)] in found
     assert rings.forward_choices(kind, cols, others, w[None].float(), w.float()) == (kind, others)
     assert rings.forward_choices(kind, cols, others, w[None, 8:], w[8:]) == (kind, others)
     monkeypatch.undo()
     assert rings.forward_choices(kind, cols, others, w[None], w) == (kind, others), "a CPU"
+
+
+@pytest.mark.parametrize("kind", ["rms_norm", "layer_norm"])
+@pytest.mark.parametrize("cols", WIDTHS)
+def test_rows_that_share_the_parameters_are_among_what_is_tried(kind, cols, monkeypatch):
+    """Also where there are rings, of layer norm with two and with four rows; and what an H200 chose."""
+    monkeypatch.setattr(rings, "on_hopper", rings.whole_lines)
+    tried = {}
+
+    def choose(name, key, found, run, device):
+        tried[name] = found
+        return next(one for one in found if "ROWS" in one and "SLOTS" not in one)
+
+    monkeypatch.setattr(torch_norm, "choose", choose)
+    mine, _, parameters = row_functions(kind, cols, HALF)
+    mine(random(1, cols, dtype=HALF), *parameters)
+    found = tried[f"{kind}_hopper"]
+    assert len(found) <= blocks.MOST
+    several = {one["ROWS"] for one in found if "BLOCK" in one and "ROWS" in one}
+    assert several == {2, 4} or (kind == "rms_norm" and 2 in several)
+    chosen = tuning.known_choices("NVIDIA H200", f"{kind}_hopper")
+    assert chosen[(cols,)] in found
 
 
 def test_a_residual_needs_no_ring(on_hopper):

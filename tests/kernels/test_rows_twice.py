@@ -1,13 +1,14 @@
 """Softmax and norms over rows that are read twice, in blocks; rows that are asked for before their program begins."""
 
 import tomllib
+from contextlib import contextmanager
 
 import pytest
 
 from rooflab import kernels
 from rooflab.counters import count
 from rooflab.kernels import tuning
-from rooflab.kernels.rows import blocks, torch_norm, torch_softmax
+from rooflab.kernels.rows import blocks, rings, torch_norm, torch_softmax
 
 from .agreement import counts, near, random, row_functions, torch
 from .compiling import told_elsewhere
@@ -16,20 +17,35 @@ COLS = 4100  # of 8,192: in blocks of 2,048 the last one has four numbers
 HALF = [torch.bfloat16, torch.float16]
 
 
-@pytest.fixture(params=[2048, 4096])
-def block(request):
-    """Have each kernel over long rows read them twice, in blocks of as many columns."""
-    taken = []
+@contextmanager
+def read_twice(block, rows):
+    """Have each kernel over long rows read them twice, in blocks of as many columns, so many rows in a program."""
+    wanted, taken = {"BLOCK": block} | ({} if rows == 1 else {"ROWS": rows}), []
 
     def choose(kernel, key, found, run):
-        chosen = next((one for one in found if one.get("BLOCK") == request.param and "AHEAD" not in one), found[0])
+        chosen = next((one for one in found if {**one, "num_warps": 0} == {**wanted, "num_warps": 0}), found[0])
         taken.append("BLOCK" in chosen)
         return chosen
 
     tuning.set_tuner(choose)
-    yield request.param
-    tuning.set_tuner(None)
+    try:
+        yield
+    finally:
+        tuning.set_tuner(None)
     assert any(taken)
+
+
+@pytest.fixture(params=[2048, 4096])
+def block(request):
+    with read_twice(request.param, 1):
+        yield request.param
+
+
+@pytest.fixture(params=[(2048, 2), (4096, 2), (2048, 4)], ids=str)
+def together(request):
+    """How many rows a program has, which share the parameters."""
+    with read_twice(*request.param):
+        yield request.param[1]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +76,48 @@ def test_a_residual_is_added_to_rows_that_are_read_twice(dtype, block):
     y, h = kernels.add_rms_norm(x, r, w)
     assert torch.equal(h, x + r)
     near(y, torch.nn.functional.rms_norm((x + r).double(), (COLS,), w.double(), 1e-6), length=COLS)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 8])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("rms_norm", torch.float32), ("rms_norm", torch.bfloat16), ("layer_norm", torch.float16)],
+    ids=str,
+)
+def test_rows_that_share_the_parameters_agree_with_float64(name, dtype, rows, together):
+    """Also where fewer rows are left over than a program has, and where rows lie apart."""
+    mine, reference, parameters = row_functions(name, COLS, dtype)
+    x = random(rows, COLS + 3, dtype=dtype)[:, 3:]
+    near(mine(x, *parameters), reference(x.double(), *[each.double() for each in parameters]), length=COLS)
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+@pytest.mark.parametrize("centred", [False, True])
+def test_each_of_the_rows_that_share_the_parameters_has_its_own_moments(centred, rows, together):
+    """They are far apart, and what the backward pass needs is kept for each."""
+    x, w, b = random(rows, COLS, dtype=torch.float16), *random(2, COLS, dtype=torch.float16, seed=1)
+    x = (x.float() * 8 + random(rows, 1, seed=2, scale=1000.0)).half()
+    y, _, mean, rstd = torch_norm.norm(x, None, w, b if centred else None, 1e-5, centred)
+    variance, middle = torch.var_mean(x.double(), -1, correction=0)
+    right = (variance if centred else x.double().square().mean(-1)).add(1e-5).rsqrt()
+    near(rstd, right, length=COLS)
+    if centred:
+        near(mean, middle, length=COLS)
+    n = (x.double() - middle[:, None] if centred else x.double()) * right[:, None] * w.double()
+    near(y, n + b.double() if centred else n, length=COLS)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4])
+@pytest.mark.parametrize("block", [2048, 4096])
+def test_a_residual_is_added_to_rows_that_share_the_parameters(rows, block):
+    x, r, w, b = (random(*shape, dtype=torch.float16) for shape in ((rows, COLS), (rows, COLS), (COLS,), (COLS,)))
+    with read_twice(block, 2):
+        y, h = kernels.add_layer_norm(x, r, w, b)
+        assert torch.equal(h, x + r)
+        near(y, torch.nn.functional.layer_norm((x + r).double(), (COLS,), w.double(), b.double()), length=COLS)
+        y, h = kernels.add_rms_norm(x, r, w)
+        assert torch.equal(h, x + r)
+        near(y, torch.nn.functional.rms_norm((x + r).double(), (COLS,), w.double(), 1e-6), length=COLS)
 
 
 @pytest.mark.parametrize("kind", ["an outlier first", "far from zero", "all the same"])
@@ -131,6 +189,23 @@ def test_rows_are_read_twice_and_written_once(name, block):
     assert moved <= found.bytes_read <= moved + 32 * rows  # the first eight numbers
 
 
+@counts
+@pytest.mark.parametrize(
+    ("name", "rows"), [("rms_norm", 2), ("rms_norm", 4), ("layer_norm", 2), ("layer_norm", 4), ("add_layer_norm", 2)]
+)
+def test_parameters_are_read_once_for_all_rows_of_a_program(name, rows):
+    programs, half = 3, 2
+    x = random(programs * rows, COLS, dtype=torch.bfloat16)
+    parameters = [*random(2, COLS, dtype=torch.bfloat16, seed=1)][: 1 if name == "rms_norm" else 2]
+    added = [x] if name == "add_layer_norm" else []
+    with read_twice(2048, rows):
+        found = count(lambda: getattr(kernels, name)(x, *added, *parameters), world="triton")
+    assert (found.faults, found.launches) == ((), 1)
+    assert found.bytes_written == len(x) * (half * COLS * (1 + len(added)) + 4 * len(parameters))
+    moved = half * COLS * (len(x) * (2 + len(added)) + programs * len(parameters))
+    assert moved <= found.bytes_read <= moved + 32 * len(x)  # the first eight numbers
+
+
 @pytest.mark.parametrize("width", [8192, 16_384, 32_768, 65_536])
 @pytest.mark.parametrize("most", [32, 64])
 def test_choices_for_long_rows(width, most):
@@ -144,6 +219,12 @@ def test_choices_for_long_rows(width, most):
     assert all(one["AHEAD"] > 0 and one.get("ROWS", 1) == 1 for one in further)
     assert max(one["AHEAD"] for one in further) * width * 132 * 2 <= 18e6  # of 16 bits, in a cache of 50 MB
     assert blocks.forward_blocks(width, most, twice=False) == usual
+    assert blocks.forward_blocks(width, most, twice=False, together=(2, 4)) == usual
+    shared = blocks.forward_blocks(width, most, fetches=True, together=(2, 4))
+    assert [one for one in shared if "BLOCK" not in one or "ROWS" not in one] == there
+    several = shared[len(here) : -len(further)]
+    assert {one["ROWS"] for one in several} == {2, 4}
+    assert all({"BLOCK": one["BLOCK"], "num_warps": one["num_warps"]} in again for one in several)
     short = blocks.forward_blocks(4096, most, fetches=True)
     assert short == [*blocks.row_blocks(4096, most), {"ROWS": 1, "num_warps": 32}], "and four numbers a thread"
     assert blocks.forward_blocks(128, most) == blocks.row_blocks(128, most)
@@ -163,6 +244,7 @@ def test_a_program_asks_for_the_row_of_one_that_follows_after_all_multiprocessor
     monkeypatch.setattr(module, "launch", lambda kernel, grid, *args, **given: launched.append((grid, given)))
     monkeypatch.setattr(module, "chained", lambda device: True)
     monkeypatch.setattr(module, "processors", lambda device: 132)
+    monkeypatch.setattr(rings, "on_hopper", lambda *rows: False)  # programs with a ring ask for no row
     wanted = []
 
     def choose(kernel, key, found, run):
@@ -180,7 +262,10 @@ def test_a_program_asks_for_the_row_of_one_that_follows_after_all_multiprocessor
     assert [given["AHEAD"] for _, given in launched[: len(wanted)]] == [132 * one.get("AHEAD", 0) for one in wanted]
     assert {given["AHEAD"] for _, given in launched} == {0, 4 * 132, 8 * 132}
     assert all(grid == (5,) for grid, given in launched if given["AHEAD"])
-    assert all(("BLOCK" in given) != ("ROWS" in given) for _, given in launched)
+    for one, (grid, given) in zip(wanted, launched, strict=False):
+        assert given.get("BLOCK") == one.get("BLOCK")
+        assert given.get("ROWS", 1) == one.get("ROWS", 1)
+        assert grid == (-(-5 // one.get("ROWS", 1)),)
 
 
 def test_rows_in_fp32_are_centred_in_registers():
@@ -243,3 +328,29 @@ def test_long_rows_fill_a_multiprocessor_with_threads(tmp_path):
     assert all(fetched[1::2])
     assert fetched[-1] == 2 * fetched[1]
     assert alone > 0
+
+
+def test_rows_that_share_the_parameters_leave_room_for_threads(tmp_path):
+    """Of programs with up to 16 warps 2,048 threads fit with two rows, 1,024 with four."""
+    code = (
+        "import json\n"
+        "from dataclasses import replace\n"
+        "from rooflab.kernels.catalogue import find_build\n"
+        "from rooflab.kernels.compiled import compile_for\n"
+        "told = []\n"
+        "for name, rows in (('rms_norm', 2), ('layer_norm', 2), ('rms_norm', 4), ('layer_norm', 4),\n"
+        "                   ('add_rms_norm', 2), ('add_layer_norm', 2)):\n"
+        "    for warps in (8, 16, 32):\n"
+        "        build = find_build(f'{name}_long')\n"
+        "        sizes = {'ROWS': rows, 'BLOCK': 256 * warps}\n"
+        "        made = compile_for(replace(build, constants={**build.constants, **sizes}, warps=warps), 'sm90')\n"
+        "        loads = made.text['ptx'].count('ld.global')\n"
+        "        told.append([name, rows, warps, made.resident() * warps * 32, made.spill_bytes, loads])\n"
+        "print(json.dumps(told))"
+    )
+    for name, rows, warps, threads, spilled, loads in told_elsewhere(code, tmp_path):
+        alone, centred = not name.startswith("add_"), "layer" in name
+        of_a_row = (1 if alone else 2) * (2 if centred else 1) + 1  # the first eight numbers, all of them, and again
+        assert loads == rows * of_a_row + (2 if centred else 1), "a thread loads the parameters once for all rows"
+        assert threads >= (2048 if rows == 2 and warps < 32 and alone else 1024), (name, rows, warps)
+        assert spilled == 0, (name, rows, warps)

@@ -7,6 +7,8 @@ memory's latency), and how many rows a program takes together.
 {'ROWS': 1, 'num_warps': 8}
 >>> forward_blocks(32_768, 32)[1]
 {'BLOCK': 8192, 'num_warps': 32}
+>>> forward_blocks(32_768, 32, together=(2,))[3]
+{'ROWS': 2, 'BLOCK': 8192, 'num_warps': 32}
 >>> loop_blocks(4096, 16_384)[0]
 {'ROWS': 1, 'STAGES': 3, 'PER_SM': 2, 'num_warps': 8}
 >>> long_blocks(32_768, 2)[0]
@@ -57,7 +59,9 @@ def row_blocks(cols: int, most: int = 64) -> list[dict[str, Any]]:
 
 
 @functools.cache
-def forward_blocks(cols: int, most: int, *, fetches: bool = False, twice: bool = True) -> list[dict[str, Any]]:
+def forward_blocks(
+    cols: int, most: int, *, fetches: bool = False, twice: bool = True, together: tuple[int, ...] = ()
+) -> list[dict[str, Any]]:
     """Return the choices for a kernel that writes what it reads: for long rows more than those of :func:`row_blocks`.
 
     Args:
@@ -65,6 +69,7 @@ def forward_blocks(cols: int, most: int, *, fetches: bool = False, twice: bool =
         most: elements that a thread may hold.
         fetches: a program can ask for the row of another, AHEAD times the number of multiprocessors after its own.
         twice: rows can be read twice, in turns of BLOCK columns, 8 for each thread.
+        together: how many of these, beside one, a program can have: they share what it loads of the parameters.
     """
     found = row_blocks(cols, most)
     if cols < LONG:
@@ -75,13 +80,16 @@ def forward_blocks(cols: int, most: int, *, fetches: bool = False, twice: bool =
         for warps in (32, 16, 8)
         if twice and 16 <= cols / (_THREADS * warps) <= 64
     ]
+    # A row in four turns or so: with two in each program some 35 MB are in work, and the cache of all has 50.
+    near = sorted(again, key=lambda one: abs(one["BLOCK"] - cols // 4))[:2]
+    sharing = [{"ROWS": rows, **one} for one, rows in itertools.product(near, together)]
     # As much again as those programs have that are on a multiprocessor: some 64 KB of 16 bits, twice that in blocks.
     further = [
         {**one, "AHEAD": max(1, (65_536 if "BLOCK" in one else 32_768) // cols)}
         for one in again + found
         if fetches and one.get("ROWS", 1) == 1
     ]
-    return found + again + further
+    return found + again + sharing + further
 
 
 @functools.cache

@@ -49,8 +49,7 @@ def builds() -> dict[str, Build]:
         types = types_of("y h x r w b", "rows cols x_step r_step", "mean rstd") | {"eps": "fp32"}
         constants = {**_ONCE, **kind, "ONE_PASS": centred, "FULL": True, "AHEAD": 0}
         made[name] = Build(norm.norm_kernel, types, constants, _WARPS["forward"])
-        types = {argument: told for argument, told in types.items() if argument != "rows"}
-        made[f"{name}_long"] = Build(twice.norm_twice_kernel, types, {**_TWICE, **kind}, _WARPS["loop"])
+        made[f"{name}_long"] = Build(twice.norm_twice_kernel, types, {"ROWS": 1, **_TWICE, **kind}, _WARPS["loop"])
         types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
         made[f"{name}_backward"] = Build(norm.norm_backward_kernel, types, {**_LOOP, **kind, **_ALONE}, _WARPS["loop"])
         shared = {"PARTS": 1 + centred, "BLOCKS": 4 // (1 + centred)}

@@ -107,18 +107,18 @@ def norm(
             _with_ring(y, given, more, eps, choice, CENTRED=centred, BIAS=bias is not None)
             return
         tensors = (y, y if residual is None else h, given, added, *more)
-        numbers = (cols, given.stride(0), added.stride(0), eps)
+        numbers = (rows, cols, given.stride(0), added.stride(0), eps)
         modes = {"RESIDUAL": residual is not None, "CENTRED": centred, "BIAS": bias is not None}
-        sizes = {**choice, "COLS": width, "AHEAD": choice.get("AHEAD", 0) * processors(x.device)}
-        if "BLOCK" in choice:
-            launch(norm_twice_kernel, (rows,), *tensors, *numbers, **modes, **sizes)
-        else:
+        sizes = {"ROWS": 1, **choice, "COLS": width, "AHEAD": choice.get("AHEAD", 0) * processors(x.device)}
+        kernel = norm_twice_kernel if "BLOCK" in choice else norm_kernel
+        if kernel is norm_kernel:
             modes |= {"ONE_PASS": centred and half and cols <= _ONE_PASS, "FULL": cols == width}
-            launch(norm_kernel, (-(-rows // choice["ROWS"]),), *tensors, rows, *numbers, **modes, **sizes)
+        launch(kernel, (-(-rows // sizes["ROWS"]),), *tensors, *numbers, **modes, **sizes)
 
     if given.numel():
         fetches = width >= LONG and chained(x.device)
-        choices = forward_blocks(width, 32, fetches=fetches, twice=half or not centred)
+        shared = (2, 4) if residual is None else (2,)  # with a residual four take too many registers
+        choices = forward_blocks(width, 32, fetches=fetches, twice=half or not centred, together=shared)
         name, choices = forward_choices(name, width, choices, given, weight, weight if bias is None else bias)
         run(choose(name, (width,), choices, run, x.device))
     return y, h, mean, rstd
