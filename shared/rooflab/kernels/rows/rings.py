@@ -47,11 +47,11 @@ _BACKWARD: dict[str, dict[int, tuple[tuple[int, ...], ...]]] = {
         32_768: ((1, 4096, 12, 1, 16), (1, 8192, 6, 1, 16), (1, 8192, 6, 1, 32), (1, 4096, 12, 1, 8)),
     },
 }  # fmt: skip
-# The same where programs exchange sums, behind PARTS how many rows ahead. A program has 8,192 columns, or 4,096 beside
-# another one on the multiprocessor; w is in registers.
+# The same where programs exchange sums; behind PARTS, how many rows ahead. A program has 8,192 columns, or 4,096; w is
+# in registers.
 _EXCHANGE: dict[int, tuple[tuple[int, ...], ...]] = {
-    16_384: ((2, 2, 8192, 6, 1, 16), (2, 2, 8192, 6, 1, 8), (4, 2, 4096, 6, 2, 8)),
-    32_768: ((4, 2, 8192, 6, 1, 16), (4, 2, 8192, 6, 1, 8), (8, 2, 4096, 6, 2, 8)),
+    16_384: ((2, 2, 8192, 6, 1, 16), (2, 2, 8192, 6, 1, 8), (4, 2, 4096, 6, 2, 8), (4, 2, 4096, 12, 1, 8)),
+    32_768: ((4, 2, 8192, 6, 1, 16), (4, 2, 8192, 6, 1, 8), (8, 2, 4096, 6, 2, 8), (8, 2, 4096, 12, 1, 8)),
 }
 # The same without programs that share a row. 8 KB of x are a block of 4,096; w and b lie beside them. A row in fp32
 # takes half of the registers of its threads.

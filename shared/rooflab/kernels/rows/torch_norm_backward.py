@@ -1,7 +1,8 @@
 """Which kernel is a choice of the norms' gradients for, and what does it take beside the arrays?
 
->>> {"PARTS", "BLOCK"} <= set(exchange_blocks("rms_norm_backward", 16_384)[0])
-True
+>>> choice = {"ROWS": 1, "STAGES": 3, "num_warps": 8}
+>>> backward_kernel(choice, 4, 1024, torch.device("cpu"), chain=False)[1]
+{'ROWS': 1, 'STAGES': 3, 'num_warps': 8, 'COLS': 1024}
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
-from .rings import exchange_blocks
 
 __all__ = ["backward_kernel"]
 

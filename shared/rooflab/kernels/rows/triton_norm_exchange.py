@@ -36,6 +36,29 @@ _LINE = gl.constexpr(64)  # numbers of 16 bits in a line of the cache: no two pr
 
 
 @gluon.jit
+def _mean(mean, row, rows, CENTRED: gl.constexpr):
+    return gl.load(mean + row, mask=row < rows, other=0.0) if CENTRED else 0.0
+
+
+@gluon.jit
+def _own(array, c, last, BLOCKS: gl.constexpr):
+    """A program's blocks of a row."""
+    found = ()
+    for k in gl.static_range(BLOCKS):
+        block = k * c.shape[0] + c
+        found = found + (gl.load(array + block, mask=block < last, other=0.0),)  # noqa: RUF005 - kernels have no stars
+    return found
+
+
+@gluon.jit
+def _zeros(one, BLOCKS: gl.constexpr):
+    made = ()
+    for _ in gl.static_range(BLOCKS):
+        made = made + (gl.zeros([one.shape[0]], gl.float32, one.type.layout),)  # noqa: RUF005
+    return made
+
+
+@gluon.jit
 def _publish(cell, inside, a, b):
     """Write a program's parts of two sums over a row."""
     low = a.to(gl.int32, bitcast=True).to(gl.int64) & 0xFFFFFFFF
@@ -48,7 +71,7 @@ def _glance(cells, PARTS: gl.constexpr):
     """What all programs have written of a row so far."""
     found = ()
     for p in gl.static_range(PARTS):
-        found = found + (gl.load(cells + p, volatile=True),)  # noqa: RUF005 - kernels have no starred tuples
+        found = found + (gl.load(cells + p, volatile=True),)  # noqa: RUF005
     return found
 
 
@@ -67,19 +90,19 @@ def _collect(cells, found, PARTS: gl.constexpr):
 
 
 @gluon.jit
-def _own_sums(
-    rings, weight, turn, m, one, OPEN: gl.constexpr, CENTRED: gl.constexpr, BLOCKS: gl.constexpr, SLOTS: gl.constexpr
-):
-    """The sums of (x - mean) g and of g over a program's own columns of a row; OPEN blocks may still be on their way.
+def _add_up(
+    rings, weight, cells, row, rows, turn, m, one,
+    OPEN: gl.constexpr, CENTRED: gl.constexpr, PARTS: gl.constexpr, BLOCKS: gl.constexpr, SLOTS: gl.constexpr,
+):  # fmt: skip
+    """Publish the sums of (x - mean) g and of g over a program's own columns of a row.
 
-    The row's first block is `turn` turns from the first of all.
+    The row's first block is `turn` turns from the first of all; after it, OPEN blocks may still be on their way.
     """
-    layout: gl.constexpr = one.type.layout
     along = ()
     total = ()
     for k in gl.static_range(BLOCKS):
         async_copy.wait_group(OPEN - k)
-        above, g = arrived(rings, (turn + k) % SLOTS, layout)
+        above, g = arrived(rings, (turn + k) % SLOTS, one.type.layout)
         g *= widened(weight[k])
         if CENTRED:
             above -= m
@@ -91,17 +114,16 @@ def _own_sums(
     else:
         a = gl.sum(along, 0)
         b = 0.0 * a
-    return a, b
+    _publish(cells + row * PARTS + gl.program_id(0), row < rows, a, b)
 
 
 @gluon.jit
 def _finish(
-    rings, weight, arrays, sums, row, turn, dx, cols, more, s, m, a, b, one,
+    rings, weight, arrays, sums, row, turn, dx, more, s, m, a, b, one,
     RESIDUAL: gl.constexpr, CENTRED: gl.constexpr, BIAS: gl.constexpr, BLOCKS: gl.constexpr, SLOTS: gl.constexpr,
 ):  # fmt: skip
     """Write a row of dx, and return the sums over rows with what the row adds to them."""
     layout: gl.constexpr = one.type.layout
-    last = arrays[3]
     dw = ()
     db = ()
     for k in gl.static_range(BLOCKS):
@@ -118,8 +140,15 @@ def _finish(
         c = k * one.shape[0] + one
         if RESIDUAL:
             d += more[k].to(gl.float32)
-        gl.store(dx + cols.to(gl.int64) * row + c, d.to(dx.dtype.element_ty), mask=c < last)
+        gl.store(dx + c, d.to(dx.dtype.element_ty), mask=c < arrays[3])
     return dw + db
+
+
+@gluon.jit
+def _keep(parts, sums, c, last, FIRST: gl.constexpr, BLOCKS: gl.constexpr):
+    for k in gl.static_range(BLOCKS):
+        block = k * c.shape[0] + c
+        gl.store(parts + block, sums[FIRST + k], mask=block < last)
 
 
 @gluon.jit(do_not_specialize=["rows"])
@@ -135,58 +164,46 @@ def norm_backward_exchange_kernel(
     """
     if CHAINED:
         gdc_launch_dependents()
-    layout: gl.constexpr = block_layout(gl.num_warps())
     rings = ring(x, SLOTS, BLOCK), ring(dy, SLOTS, BLOCK)
-    own = gl.cdiv(cols, PARTS * _LINE) * _LINE
-    last = gl.minimum(cols, (gl.program_id(0) + 1) * own)
-    one = gl.program_id(0) * own + gl.arange(0, BLOCK, layout=layout)
-    arrays = (x, dy), (x_step, dy_step), rows, last
+    share = gl.cdiv(cols, PARTS * _LINE) * _LINE
+    before = gl.program_id(0) * share
+    last = gl.minimum(cols - before, share)
+    arrays = (x + before, dy + before), (x_step, dy_step), rows, last
+    one = gl.arange(0, BLOCK, layout=block_layout(gl.num_warps()))
     part = 1.0 / cols  # of a mean
     first = gl.program_id(1)
     step = gl.num_programs(1)
     for t in gl.static_range(SLOTS):
         send_for(rings, t, arrays, first, t, one, BLOCKS, BLOCKS)
-    weight = ()
-    sums = ()
-    for k in gl.static_range(BLOCKS):
-        c = k * BLOCK + one
-        weight = weight + (gl.load(w + c, mask=c < last, other=0.0),)  # noqa: RUF005
-    for _ in gl.static_range((1 + BIAS) * BLOCKS):  # of the blocks for w, then for b
-        sums = sums + (gl.zeros([BLOCK], gl.float32, layout),)  # noqa: RUF005
+    weight = _own(w + before, one, last, BLOCKS)
+    sums = _zeros(one, (1 + BIAS) * BLOCKS)  # of the blocks for w, then for b
     for t in gl.static_range(LEAD):
-        row = first + t * step
-        m = gl.load(mean + row, mask=row < rows, other=0.0) if CENTRED else 0.0
-        a, b = _own_sums(rings, weight, t * BLOCKS, m, one, SLOTS - 1 - t * BLOCKS, CENTRED, BLOCKS, SLOTS)
-        _publish(cells + row * PARTS + gl.program_id(0), row < rows, a, b)
-    ahead = first + LEAD * step
-    next_m = gl.load(mean + ahead, mask=ahead < rows, other=0.0) if CENTRED else 0.0
+        m = _mean(mean, first + t * step, rows, CENTRED)
+        _add_up(
+            rings, weight, cells, first + t * step, rows, t * BLOCKS, m, one,
+            SLOTS - 1 - t * BLOCKS, CENTRED, PARTS, BLOCKS, SLOTS,
+        )  # fmt: skip
+    next_m = _mean(mean, first + LEAD * step, rows, CENTRED)
     turn = 0
     for row in range(first, rows, step):
         # What is asked for here is there when the sums of the row ahead are written.
         found = _glance(cells + row * PARTS, PARTS)
-        s = gl.load(rstd + row)
-        m = gl.load(mean + row) if CENTRED else 0.0
-        more = ()
-        if RESIDUAL:
-            for k in gl.static_range(BLOCKS):
-                c = k * BLOCK + one
-                more = more + (gl.load(dh + dh_step.to(gl.int64) * row + c, mask=c < last, other=0.0),)  # noqa: RUF005
+        s, m, ahead_m = gl.load(rstd + row), _mean(mean, row, rows, CENTRED), next_m
         ahead = row + LEAD * step
-        ahead_m = next_m
-        next_m = gl.load(mean + ahead + step, mask=ahead + step < rows, other=0.0) if CENTRED else 0.0
-        OPEN: gl.constexpr = SLOTS - 1 - LEAD * BLOCKS
-        a, b = _own_sums(rings, weight, turn + LEAD * BLOCKS, ahead_m, one, OPEN, CENTRED, BLOCKS, SLOTS)
-        _publish(cells + ahead * PARTS + gl.program_id(0), ahead < rows, a, b)
+        next_m = _mean(mean, ahead + step, rows, CENTRED)
+        more = _own(dh + before + dh_step.to(gl.int64) * row, one, last, BLOCKS if RESIDUAL else 0)
+        _add_up(
+            rings, weight, cells, ahead, rows, turn + LEAD * BLOCKS, ahead_m, one,
+            SLOTS - 1 - LEAD * BLOCKS, CENTRED, PARTS, BLOCKS, SLOTS,
+        )  # fmt: skip
         a, b = _collect(cells + row * PARTS, found, PARTS)
         sums = _finish(
-            rings, weight, arrays, sums, row, turn, dx, cols, more, s, m, a * s * s * (s * part), b * (s * part), one,
-            RESIDUAL, CENTRED, BIAS, BLOCKS, SLOTS,
+            rings, weight, arrays, sums, row, turn, dx + before + cols.to(gl.int64) * row, more, s, m,
+            a * s * s * (s * part), b * (s * part), one, RESIDUAL, CENTRED, BIAS, BLOCKS, SLOTS,
         )  # fmt: skip
         turn += BLOCKS
     async_copy.wait_group(0)
-    for k in gl.static_range(BLOCKS):
-        c = k * BLOCK + one
-        place = gl.program_id(1).to(gl.int64) * cols + c
-        gl.store(dw_parts + place, sums[k], mask=c < last)
-        if BIAS:
-            gl.store(db_parts + place, sums[BLOCKS + k], mask=c < last)
+    place = before + gl.program_id(1).to(gl.int64) * cols
+    _keep(dw_parts + place, sums, one, last, 0, BLOCKS)
+    if BIAS:
+        _keep(db_parts + place, sums, one, last, BLOCKS, BLOCKS)
