@@ -52,9 +52,10 @@ def _own(array, c, last, BLOCKS: gl.constexpr):
 
 @gluon.jit
 def _zeros(one, BLOCKS: gl.constexpr):
+    layout: gl.constexpr = one.type.layout
     made = ()
     for _ in gl.static_range(BLOCKS):
-        made = made + (gl.zeros([one.shape[0]], gl.float32, one.type.layout),)  # noqa: RUF005
+        made = made + (gl.zeros([one.shape[0]], gl.float32, layout),)  # noqa: RUF005
     return made
 
 
@@ -98,11 +99,12 @@ def _add_up(
 
     The row's first block is `turn` turns from the first of all; after it, OPEN blocks may still be on their way.
     """
+    layout: gl.constexpr = one.type.layout
     along = ()
     total = ()
     for k in gl.static_range(BLOCKS):
         async_copy.wait_group(OPEN - k)
-        above, g = arrived(rings, (turn + k) % SLOTS, one.type.layout)
+        above, g = arrived(rings, (turn + k) % SLOTS, layout)
         g *= widened(weight[k])
         if CENTRED:
             above -= m
