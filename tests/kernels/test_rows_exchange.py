@@ -52,7 +52,8 @@ def test_gradients_agree_with_float64(cols, parts, lead, block, slots, name, row
     wanted, seen = on_hopper
     wanted |= {"PARTS": parts, "LEAD": lead, "BLOCK": block, "SLOTS": slots, "PER_SM": 4, "num_warps": 4}
     mine, reference, parameters = row_functions(name, cols, HALF)
-    agree(mine, reference, [random(rows, cols, dtype=HALF), *parameters], length=cols)
+    x = random(rows, cols, dtype=HALF) + 4 * torch.arange(rows)[:, None].to(HALF)  # each row with another mean
+    agree(mine, reference, [x, *parameters], length=cols)
     ((grid, constants),) = seen
     assert grid[0] == parts
     assert -(-rows // grid[1]) == -(-rows // (8 // parts)), "as many programs as end together"
@@ -141,6 +142,16 @@ def test_a_sum_that_comes_too_late_is_waited_for(slow, monkeypatch):
     assert all(torch.equal(one, other) for one, other in zip(found, right, strict=True))
 
 
+def test_no_sum_is_there_when_programs_begin(on_hopper, monkeypatch):
+    """Also where the memory was used before."""
+    wanted, seen = on_hopper
+    wanted |= CHOICE
+    publishing(monkeypatch, lambda place: time.sleep(0.1 * float(place[0])))
+    mine, reference, parameters = row_functions("layer_norm", 2000, HALF)
+    agree(mine, reference, [random(3, 2000, dtype=HALF), *parameters], length=2000)
+    assert seen
+
+
 @pytest.mark.usefixtures("impatient")
 def test_a_sum_that_never_comes_is_a_failure(monkeypatch):
     publishing(monkeypatch, lambda place: place[0] == 0)
@@ -172,13 +183,15 @@ def test_nan_is_not_taken_for_a_sum_that_is_not_there(column, dtype):
 
 
 def test_no_arithmetic_makes_what_stands_for_an_empty_cell():
-    """Whatever numbers of 16 bits come in: the last bits of their NaN are zero in fp32, and NVIDIA makes 0x7FFFFFFF."""
+    """NVIDIA's makes one NaN, and NumPy's keeps what came in, of which the last bits are zero in fp32."""
+    halves = np.array([norm_exchange.EMPTY.value]).view(np.int32)
+    assert np.isnan(halves.view(np.float32)).all()
+    assert not np.isin(halves, 0x7FFFFFFF).any()
     every = torch.arange(-32768, 32768, dtype=torch.int32).to(torch.int16)
     for dtype in (HALF, torch.bfloat16):
         wide = every.view(dtype).float().numpy()
         with np.errstate(all="ignore"):
-            assert not ((wide * 0.5 + wide).view(np.int32) == -1).any()
-    assert norm_exchange.EMPTY.value == -1
+            assert not np.isin((wide * 0.5 + wide).view(np.int32), halves).any()
 
 
 def test_programs_without_a_row_keep_zeros():
