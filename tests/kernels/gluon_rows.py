@@ -1,10 +1,19 @@
-"""Run the kernels over rows that are in Gluon: on a GPU that can, or else with NumPy in place of one."""
+"""Run the kernels over rows that are in Gluon: on a GPU that can, or else with NumPy in place of one.
+
+With NumPy programs run one after another, or, launched as a cooperative grid, all at the same time, a thread each: then
+one may wait for what another writes. Who waits for longer than the patience of `gluon_threads` raises, and so all
+others do.
+"""
+
+import threading
+import time
 
 import numpy as np
 import pytest
 
 from rooflab.kernels import launching
 from rooflab.kernels.rows import rings, torch_norm, torch_softmax
+from rooflab.kernels.rows import triton_norm_exchange as norm_exchange
 from rooflab.kernels.rows import triton_norm_forward_hopper as norm_forward_hopper
 from rooflab.kernels.rows import triton_norm_hopper as norm_hopper
 from rooflab.kernels.rows import triton_norm_warps as norm_warps
@@ -49,8 +58,33 @@ def carried_out(asm, constraints, given, dtype, is_pure, pack):
 class Machine(threads.Machine):
     """One program of a grid (parts, programs)."""
 
+    def __init__(self, place, programs):
+        super().__init__(place, programs)
+        self.given_up, self.asked, self.since = threading.Event(), None, 0.0
+
+    def look_again(self, pointer):
+        """What stands there now, whoever has written it; asked again and again for the same, it waits in between."""
+        place = int(pointer.places)
+        if place != self.asked:
+            self.asked, self.since = place, time.monotonic()
+        elif self.given_up.is_set() or time.monotonic() > self.since + threads.PATIENCE_S:
+            raise TimeoutError("a program waits for what nobody writes")
+        else:
+            time.sleep(1e-4)
+        return threads.tensor(pointer.array[place])
+
     def language(self):
         gl = super().language()
+        plain = gl.load
+
+        def load(pointer, mask=True, other=0, volatile=False):
+            return self.look_again(pointer) if volatile else plain(pointer, mask, other)
+
+        def exchange(pointer, value, mask, sem, scope):
+            assert (sem, scope) == ("relaxed", "gpu")
+            gl.store(pointer, value, mask)
+
+        gl.load, gl.atomic_xchg = load, exchange
         gl.program_id = lambda axis: threads.tensor(np.int64(self.place[axis]))
         gl.num_programs = lambda axis: self.programs[axis]
         gl.num_warps = lambda: 4
@@ -63,7 +97,7 @@ class Machine(threads.Machine):
         return {**super().copies(), "async_copy": copies, "load_each": copies.load_each}
 
 
-def run(module, kernel, grid, *args, **constants):
+def run(module, kernel, grid, *args, launch_cooperative_grid=False, **constants):
     """Run a kernel with NumPy, on tensors of a CPU."""
 
     def given(each):
@@ -76,16 +110,45 @@ def run(module, kernel, grid, *args, **constants):
             return threads.Pointer(flat.numpy())
         return threads.tensor(np.float32(each) if isinstance(each, float) else np.int64(each))
 
-    for place in np.ndindex(*grid):
+    args = [given(each) for each in args]
+    constants = {name: given(each) if isinstance(each, torch.Tensor) else each for name, each in constants.items()}
+    machines = [Machine(place, grid) for place in np.ndindex(*grid)]
+    if launch_cooperative_grid:
+        at_once(machines, kernel, module, args, constants)
+        return
+    for machine in machines:
         with np.errstate(all="ignore"):
-            Machine(place, grid).run(kernel, module, *map(given, args), **constants)
+            machine.run(kernel, module, *args, **constants)
+
+
+def at_once(machines, kernel, module, args, constants):
+    """Run programs at the same time, which end when they have all ended, or one of them has failed."""
+    failed, given_up = [], threading.Event()
+
+    def work(machine):
+        machine.given_up = given_up
+        try:
+            with np.errstate(all="ignore"):  # of this thread
+                machine.run(kernel, module, *args, **constants)
+        except BaseException as error:
+            failed.append(error)
+            given_up.set()
+
+    started = [threading.Thread(target=work, args=(machine,), daemon=True) for machine in machines]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    if failed:
+        raise failed[0]
 
 
 def take_over(monkeypatch):
     """Have the operators take these kernels; returns the choice that is to be used, and the launches.
 
     On Hopper they are launched, as on a chip with few multiprocessors; on a CPU they are run as above. A choice with
-    PARTS is for gradients, one with ROWS for those of short rows, and any other for the operators.
+    PARTS is for gradients (with LEAD where programs exchange sums), one with ROWS for those of short rows, and any
+    other for the operators.
     """
     if DEVICE != "cpu" and not rings._able(torch.device(DEVICE)):
         pytest.skip("needs a GPU that has these kernels, or none at all: what stands for one takes tensors on the CPU")
@@ -93,6 +156,7 @@ def take_over(monkeypatch):
     modules = {
         "norm_hopper_kernel": norm_forward_hopper,
         "norm_backward_hopper_kernel": norm_hopper,
+        "norm_backward_exchange_kernel": norm_exchange,
         "softmax_hopper_kernel": softmax_hopper,
         "softmax_backward_hopper_kernel": softmax_hopper,
         "norm_backward_warps_kernel": norm_warps,
@@ -108,11 +172,12 @@ def take_over(monkeypatch):
             launching.launch(kernel, grid, *args, num_warps=num_warps, **constants)
 
     def choices(kind, cols):
-        if "ROWS" in wanted:
+        if "ROWS" in wanted or "LEAD" in wanted:
             return []
         return [wanted] if real(kind, 32_768) and ("PARTS" in wanted) == kind.endswith("_backward") else []
 
     monkeypatch.setattr(torch_norm, "warp_blocks", lambda cols: [wanted] if "ROWS" in wanted else [])
+    monkeypatch.setattr(torch_norm, "exchange_blocks", lambda kind, cols: [wanted] if "LEAD" in wanted else [])
     for module in (torch_norm, rings):
         monkeypatch.setattr(module, "launch", launch)
         monkeypatch.setattr(module, "processors", lambda device: MULTIPROCESSORS)

@@ -14,9 +14,9 @@ from typing import Any
 from rooflab.kernels.compiled import Build, types_of
 
 from .blocks import warp_blocks
-from .rings import ring_blocks
+from .rings import exchange_blocks, ring_blocks
 
-__all__ = ["builds", "hopper_build"]
+__all__ = ["builds", "exchange_build", "hopper_build"]
 
 _SHORT_COLS, _COLS, _LONG_COLS = 1024, 4096, 16_384
 _ONCE = {"ROWS": 1, "COLS": _COLS}
@@ -85,6 +85,8 @@ def _hopper() -> dict[str, Build]:
         made[f"{kind}_hopper"] = hopper_build(kind, _LONG_COLS, ring_blocks(kind, _LONG_COLS)[0])
         if kind != "softmax":
             modes = {name: sizes[name] for name in ("RESIDUAL", "CENTRED", "BIAS", "CHAINED")}
+            for one in exchange_blocks(f"{kind}_backward", _LONG_COLS)[:1]:
+                made[f"{kind}_backward_exchange"] = exchange_build(_LONG_COLS, one, **modes)
             types = {**types, **dict.fromkeys(("dy", "dh", "x"), "*i32")}
             made[f"{kind}_backward_short"] = _in_gluon(
                 warps.norm_backward_warps_kernel, types, {**modes, "COLS": _SHORT_COLS}, warp_blocks(_SHORT_COLS)[0]
@@ -110,6 +112,22 @@ def hopper_build(kind: str, cols: int, choice: Mapping[str, Any], *, full: bool 
     types = types_of("y x w b", "rows cols x_step", "mean rstd") | {"eps": "fp32"}
     centred = kind == "layer_norm"
     return _in_gluon(norm_hopper_kernel, types, sizes | {"CENTRED": centred, "BIAS": centred}, choice)
+
+
+def exchange_build(cols: int, choice: Mapping[str, Any], **modes: bool) -> Build:
+    """Return how the gradient whose programs exchange sums is compiled.
+
+    Args:
+        cols: of a row, a power of two.
+        choice: one of :func:`exchange_blocks`.
+        modes: what else is constant.
+    """
+    from .triton_norm_exchange import norm_backward_exchange_kernel
+
+    types = types_of("dx dy dh x w", "rows cols dy_step dh_step x_step", "dw_parts db_parts mean rstd")
+    sizes = {name: choice[name] for name in ("PARTS", "LEAD", "BLOCK", "SLOTS")}
+    sizes |= {"BLOCKS": cols // choice["PARTS"] // choice["BLOCK"], **modes}
+    return _in_gluon(norm_backward_exchange_kernel, types | {"cells": "*i64"}, sizes, choice)
 
 
 def _in_gluon(kernel: Any, types: Mapping[str, str], sizes: Mapping[str, Any], choice: Mapping[str, Any]) -> Build:

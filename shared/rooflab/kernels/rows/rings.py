@@ -6,6 +6,8 @@
 {'BLOCK': 8192, 'SLOTS': 12, 'PER_SM': 1, 'num_warps': 16}
 >>> ring_blocks("softmax", 1024)
 []
+>>> exchange_blocks("layer_norm_backward", 32_768)[0]
+{'PARTS': 4, 'LEAD': 2, 'BLOCK': 8192, 'SLOTS': 6, 'PER_SM': 1, 'num_warps': 16}
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from .blocks import MOST, chained, evenly, processors
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["forward_choices", "launch_ring", "on_hopper", "ring_blocks", "whole_lines"]
+__all__ = ["exchange_blocks", "forward_choices", "launch_ring", "on_hopper", "ring_blocks", "whole_lines"]
 
 _SHARED_BYTES = 227 * 1024  # that a program may have on Hopper, and on Blackwell for servers
 _ALIGNED = 16  # bytes of a copy; also the numbers by which Triton asks whether something can be divided
@@ -45,6 +47,12 @@ _BACKWARD: dict[str, dict[int, tuple[tuple[int, ...], ...]]] = {
         32_768: ((1, 4096, 12, 1, 16), (1, 8192, 6, 1, 16), (1, 8192, 6, 1, 32), (1, 4096, 12, 1, 8)),
     },
 }  # fmt: skip
+# The same where programs exchange sums; behind PARTS, how many rows ahead. A program has 8,192 columns, or 4,096; w is
+# in registers.
+_EXCHANGE: dict[int, tuple[tuple[int, ...], ...]] = {
+    16_384: ((2, 2, 8192, 6, 1, 16), (2, 2, 8192, 6, 1, 8), (4, 2, 4096, 6, 2, 8), (4, 2, 4096, 12, 1, 8)),
+    32_768: ((4, 2, 8192, 6, 1, 16), (4, 2, 8192, 6, 1, 8), (8, 2, 4096, 6, 2, 8), (8, 2, 4096, 12, 1, 8)),
+}
 # The same without programs that share a row. 8 KB of x are a block of 4,096; w and b lie beside them. A row in fp32
 # takes half of the registers of its threads.
 _FORWARD: dict[str, dict[int, tuple[tuple[int, ...], ...]]] = {
@@ -114,6 +122,19 @@ def ring_blocks(kind: str, cols: int) -> list[dict[str, Any]]:
     names = ("PARTS", "BLOCK", "SLOTS", "PER_SM", "num_warps")
     found = (_BACKWARD | _FORWARD).get(kind, {}).get(cols, ())
     return [dict(zip(names[-len(each) :], each, strict=True)) for each in found]
+
+
+@functools.cache
+def exchange_blocks(kind: str, cols: int) -> list[dict[str, Any]]:
+    """Return what the kernel whose programs exchange sums can be launched with; nothing but for norms backward.
+
+    Args:
+        kind: as above.
+        cols: as above.
+    """
+    names = ("PARTS", "LEAD", "BLOCK", "SLOTS", "PER_SM", "num_warps")
+    known = kind in ("rms_norm_backward", "layer_norm_backward")
+    return [dict(zip(names, each, strict=True)) for each in _EXCHANGE.get(cols, ()) if known]
 
 
 def forward_choices(

@@ -31,7 +31,8 @@ from .blocks import (
     warp_blocks,
 )
 from .metal_source import on_apple
-from .rings import forward_choices, launch_ring, on_hopper, ring_blocks
+from .rings import exchange_blocks, forward_choices, launch_ring, on_hopper, ring_blocks
+from .torch_norm_backward import backward_kernel
 
 __all__ = ["add_layer_norm", "add_rms_norm", "layer_norm", "norm", "norm_backward", "rms_norm"]
 
@@ -178,7 +179,7 @@ def norm_backward(
         most = processors(x.device) * sizes.pop("PER_SM") // sizes.get("PARTS", 1)
         programs = evenly(-(-rows // sizes.get("ROWS", 1)), most)
         parts = torch.empty(1 + biased, programs, cols, dtype=torch.float32, device=x.device)
-        kernel, sizes, paired = _backward_kernel(sizes, width, chain=modes["CHAINED"])
+        kernel, sizes, paired = backward_kernel(sizes, rows, width, x.device, chain=modes["CHAINED"])
         arrays = [each.view(torch.int32) if paired else each for each in (gradient, along, given)]
         launch(
             kernel, (sizes["PARTS"], programs) if "PARTS" in sizes else (programs,), dx, parts[0], parts[-1], *arrays,
@@ -197,32 +198,12 @@ def _backward_blocks(
     width: int, loads: tuple[Tensor, ...], weight: Tensor, *, centred: bool, biased: bool
 ) -> list[dict[str, Any]]:
     """What the gradient of rows so wide can be launched with: rings for Hopper first, if rows are long."""
-    rings = ring_blocks("layer_norm_backward" if centred else "rms_norm_backward", width)
-    further = rings + warp_blocks(width)
+    kind = "layer_norm_backward" if centred else "rms_norm_backward"
+    further = ring_blocks(kind, width) + exchange_blocks(kind, width) + warp_blocks(width)
     further = further if further and on_hopper(*loads, weight) else []
     if width <= LONG:
         return loop_blocks(width, width * sum(each.itemsize for each in loads)) + further
     return further + long_blocks(width, biased + len(loads) - 1)[: MOST - len(further)]
-
-
-def _backward_kernel(sizes: dict[str, Any], width: int, *, chain: bool) -> tuple[Any, dict[str, Any], bool]:
-    """The kernel that a choice is for, all of its sizes, and whether it takes two numbers as a word."""
-    if "STAGES" in sizes:
-        from .triton_norm import norm_backward_kernel
-
-        return norm_backward_kernel, sizes | {"COLS": width}, False
-    if "ROWS" in sizes:
-        from .triton_norm_warps import norm_backward_warps_kernel
-
-        return norm_backward_warps_kernel, {"COLS": width, "num_warps": sizes["num_warps"]}, True
-    sizes = sizes | {"BLOCKS": width // sizes["PARTS"] // sizes["BLOCK"]}
-    if "SLOTS" in sizes:
-        from .triton_norm_hopper import norm_backward_hopper_kernel
-
-        return norm_backward_hopper_kernel, sizes, False
-    from .triton_norm_long import long_norm_backward_kernel
-
-    return long_norm_backward_kernel, sizes | {"AHEAD": chain}, False
 
 
 def _add_up(parts: Tensor, dw: Tensor, db: Tensor, *, chain: bool) -> None:
