@@ -1,4 +1,4 @@
-"""Gradients over long rows whose programs exchange sums: their source run with NumPy, and their machine code."""
+"""Gradients over long rows whose programs exchange sums: launched, or run with NumPy, and their machine code."""
 
 import threading
 import time
@@ -52,7 +52,8 @@ def test_gradients_agree_with_float64(cols, parts, lead, block, slots, name, row
     wanted, seen = on_hopper
     wanted |= {"PARTS": parts, "LEAD": lead, "BLOCK": block, "SLOTS": slots, "PER_SM": 4, "num_warps": 4}
     mine, reference, parameters = row_functions(name, cols, HALF)
-    x = random(rows, cols, dtype=HALF) + 4 * torch.arange(rows)[:, None].to(HALF)  # each row with another mean
+    x = random(rows, cols, dtype=HALF)
+    x += 4 * torch.arange(rows)[:, None].to(x)  # each row has another mean
     agree(mine, reference, [x, *parameters], length=cols)
     ((grid, constants),) = seen
     assert grid[0] == parts
@@ -96,9 +97,12 @@ def test_what_comes_along_the_residual_stream_is_added(on_hopper):
 
 
 def launched(rows, programs, *, cooperative=True, x=None, dtype=HALF):
-    """dx, the sums over rows that each program has kept, and the cells, after layer norm backward of 2,048 columns."""
-    x = random(rows, 2048, dtype=dtype) if x is None else x
-    dy, w = random(rows, 2048, dtype=dtype, seed=1), random(2048, dtype=dtype, seed=2)
+    """dx, the sums over rows that each program has kept, and the cells, after layer norm backward of 2,048 columns.
+
+    Run with NumPy, on any machine.
+    """
+    x = random(rows, 2048, dtype=dtype).cpu() if x is None else x
+    dy, w = random(rows, 2048, dtype=dtype, seed=1).cpu(), random(2048, dtype=dtype, seed=2).cpu()
     mean, rstd = x.float().mean(1), x.float().var(1).rsqrt()
     dx, cells = torch.full_like(x, 3.0), torch.full((rows, 2), -1)
     sums = torch.full((2, programs, 2048), 3.0)
@@ -172,7 +176,7 @@ def test_programs_that_are_not_on_the_chip_together_would_wait_for_ever():
 @pytest.mark.parametrize("column", [5, 2000])
 def test_nan_is_not_taken_for_a_sum_that_is_not_there(column, dtype):
     """Not even one whose bits are all set."""
-    x = random(4, 2048, dtype=dtype)
+    x = random(4, 2048, dtype=dtype).cpu()
     right = launched(4, 1, x=x)
     x.view(torch.int16)[2, column] = -1
     dx, sums, cells = launched(4, 1, x=x)
