@@ -69,6 +69,7 @@ _FAMILIES = {
 _PALLAS = ("softmax", "rms_norm", "matmul", "attention", "attention_training")
 _EQUALS = "tf32,bf16,padded-vocabulary,fused-attention,compile,loader,batch,muon"
 _LIGHT = "value-skip,token-shift"
+_ADAMW = ("--up-to", "wide-heads", "--without", f"{_LIGHT},muon")
 PARTS = (
     *(Part(f"kernels-{name}", "kernels", (*_kernels(*kernels), "--tune"), 300) for name, kernels in _FAMILIES.items()),
     # A kernel for JAX that ends the process must not take the others along.
@@ -81,9 +82,12 @@ PARTS = (
     Part("large", "checks", ("pytest", "-q", "-rs", "tests/gpu/test_large.py"), 240),
     Part("resumed", "checks", ("pytest", "-q", "-rs", "tests/gpu/test_speedrun_resumed.py"), 300),
     Part("nanogpt-1", "rival", ("nanogpt", "{nanogpt}", "--batch", "64", "--steps", "40"), 180),
-    Part("adamw", "rival", _pace("--up-to", "wide-heads", "--without", f"{_LIGHT},muon", "--out", "{out}/adamw"), 180),
-    Part("adamw-128", "rival", _pace("--up-to", "wide-heads", "--without", f"{_LIGHT},muon", "--set",
-                                     "batch_factor=8", "--out", "{out}/adamw-128"), 180),
+    Part("adamw", "rival", _pace(*_ADAMW, "--out", "{out}/adamw"), 180),
+    Part("adamw-128", "rival", _pace(*_ADAMW, "--set", "batch_factor=8", "--out", "{out}/adamw-128"), 180),
+    Part("adamw-whole", "rival", _pace(*_ADAMW, "--set", "batch_factor=8", "--set", "compile=model",
+                                       "--out", "{out}/adamw-whole"), 180),
+    Part("adamw-fp8", "rival", _pace("--up-to", "fp8", "--without", f"window,{_LIGHT},muon", "--set", "batch_factor=8",
+                                     "--out", "{out}/adamw-fp8"), 180),
     Part("muon-steps", "rival", _pace("--up-to", "wide-heads", "--without", _LIGHT, "--out", "{out}/muon"), 180),
     Part("fp8-steps", "rival", _pace("--up-to", "fp8", "--without", f"window,{_LIGHT}", "--out", "{out}/fp8"), 180),
     Part("nanogpt-2", "rival", ("nanogpt", "{nanogpt}", "--batch", "64", "--steps", "40"), 180),

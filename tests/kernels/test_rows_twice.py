@@ -66,6 +66,27 @@ def test_rows_that_are_read_twice_agree_with_float64(name, dtype, block):
     near(mine(x, *parameters), reference(x.double(), *[each.double() for each in parameters]), length=COLS)
 
 
+@pytest.mark.parametrize("dtype", [*HALF, torch.float32], ids=str)
+def test_gradients_of_softmax_over_rows_that_are_read_twice(dtype, block):
+    x, dy = random(3, COLS, dtype=dtype, grad=True), random(3, COLS + 3, dtype=dtype, seed=1)[:, 3:]
+    right = x.detach().double().requires_grad_()
+    (wanted,) = torch.autograd.grad(right.softmax(-1), right, dy.double())
+    (found,) = torch.autograd.grad(kernels.softmax(x), x, dy)
+    # What is added up are numbers of dy, each with its share of 1.
+    near(found, wanted, length=COLS, terms=float(dy.abs().max() * right.detach().softmax(-1).max()))
+
+
+def test_infinities_and_nan_in_the_gradient_of_softmax_over_rows_that_are_read_twice(block):
+    y, dy = random(5, COLS).softmax(-1), random(5, COLS, seed=1)
+    dy[0, 3000], dy[1, COLS - 1], dy[2, 0], dy[3] = float("inf"), float("nan"), -3e38, 1e30
+    found = torch_softmax.softmax_backward(y, dy)
+    assert found[:2].isnan().all(1).tolist() == [False, True]
+    right = y.double() * (dy.double() - (y.double() * dy.double()).sum(-1, keepdim=True))
+    near(found[4], right[4], length=COLS)
+    near(found[2], right[2], length=COLS, terms=3e38 * float(y[2].max()))
+    assert torch.equal(found[0].isnan() | found[0].isinf(), torch.ones(COLS, dtype=torch.bool, device=y.device))
+
+
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 def test_a_residual_is_added_to_rows_that_are_read_twice(dtype, block):
     x, r, w, b = (random(*shape, dtype=dtype) for shape in ((3, COLS), (3, COLS), (COLS,), (COLS,)))
@@ -187,6 +208,16 @@ def test_rows_are_read_twice_and_written_once(name, block):
     assert found.bytes_written == half * rows * COLS * (1 + len(added)) + kept
     moved = half * rows * COLS * (2 + len(added) + len(parameters))
     assert moved <= found.bytes_read <= moved + 32 * rows  # the first eight numbers
+
+
+@counts
+def test_rows_are_read_twice_and_written_once_backward(block):
+    rows, half = 3, 2
+    y, dy = random(rows, COLS, dtype=torch.bfloat16), random(rows, COLS, dtype=torch.bfloat16, seed=1)
+    found = count(lambda: torch_softmax.softmax_backward(y, dy), world="triton")
+    assert (found.faults, found.launches) == ((), 1)
+    assert found.bytes_written == half * rows * COLS
+    assert found.bytes_read == 2 * 2 * half * rows * COLS
 
 
 @counts
@@ -319,9 +350,12 @@ def test_long_rows_fill_a_multiprocessor_with_threads(tmp_path):
         "build = find_build('softmax')\n"
         "made = compile_for(replace(build, constants={**build.constants, 'AHEAD': 264}), 'sm90')\n"
         "told.append(made.text['ptx'].count('prefetch.global.L2'))\n"
+        "made = compile_for(find_build('softmax_backward_long'), 'sm90')\n"
+        "told.append([made.resident() * made.warps * 32, made.spill_bytes])\n"
         "print(json.dumps(told))"
     )
-    *told, alone = told_elsewhere(code, tmp_path)
+    *told, alone, backward = told_elsewhere(code, tmp_path)
+    assert backward == [2048, 0]
     assert all(threads == 2048 and spilled == 0 for threads, spilled, _ in told)
     fetched = [fetches for _, _, fetches in told]
     assert fetched[::2] == [0] * 4

@@ -33,7 +33,7 @@ def builds() -> dict[str, Build]:
     from . import triton_norm_long as long
     from . import triton_norm_twice as twice
     from . import triton_softmax as softmax
-    from .triton_softmax_twice import softmax_twice_kernel
+    from .triton_softmax_twice import softmax_backward_twice_kernel, softmax_twice_kernel
 
     types = types_of("y x", "rows cols x_step")
     made = {"softmax": Build(softmax.softmax_kernel, types, {**_ONCE, "AHEAD": 0}, _WARPS["forward"])}
@@ -41,6 +41,8 @@ def builds() -> dict[str, Build]:
     made["softmax_long"] = Build(softmax_twice_kernel, types, _TWICE, _WARPS["loop"])
     types = types_of("dx y dy", "rows cols dy_step")
     made["softmax_backward"] = Build(softmax.softmax_backward_kernel, types, _ONCE, _WARPS["backward"])
+    types = types_of("dx y dy", "cols dy_step")
+    made["softmax_backward_long"] = Build(softmax_backward_twice_kernel, types, {"BLOCK": _COLS}, _WARPS["loop"])
     for name, centred, fused in (
         ("rms_norm", False, False), ("layer_norm", True, False), ("add_rms_norm", False, True),
         ("add_layer_norm", True, True),

@@ -17,7 +17,7 @@ from ..demands import as_rows, floats, once, together
 from ..launching import launch, need_triton
 from ..tuning import choose
 from . import metal_softmax
-from .blocks import LONG, LONGEST, chained, forward_blocks, next_power_of_2, processors, row_blocks
+from .blocks import LONG, LONGEST, chained, forward_blocks, next_power_of_2, processors
 from .metal_source import on_apple
 from .rings import forward_choices, launch_ring, on_hopper, ring_blocks
 
@@ -59,7 +59,7 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
         return
     need_triton()
     from .triton_softmax import softmax_backward_kernel, softmax_kernel
-    from .triton_softmax_twice import softmax_twice_kernel
+    from .triton_softmax_twice import softmax_backward_twice_kernel, softmax_twice_kernel
 
     width = next_power_of_2(cols)
     forward = name == "softmax"
@@ -71,8 +71,10 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
         sizes = {**choice, "COLS": width}
         if forward:
             sizes["AHEAD"] = choice.get("AHEAD", 0) * processors(given.device)
-        if "BLOCK" in choice:
+        if "BLOCK" in choice and forward:
             launch(softmax_twice_kernel, (rows,), *tensors, cols, given.stride(0), **sizes)
+        elif "BLOCK" in choice:
+            launch(softmax_backward_twice_kernel, (rows,), *tensors, cols, given.stride(0), **choice)
         else:
             kernel = softmax_kernel if forward else softmax_backward_kernel
             launch(kernel, (-(-rows // choice["ROWS"]),), *tensors, rows, cols, given.stride(0), **sizes)
@@ -81,7 +83,7 @@ def _over_rows(name: str, given: torch.Tensor, tensors: tuple[torch.Tensor, ...]
         choices = forward_blocks(width, 64, fetches=width >= LONG and chained(given.device))
         name, choices = forward_choices(name, width, choices, given)
     else:
-        choices = row_blocks(width, 32)  # a thread holds two numbers for each element
+        choices = forward_blocks(width, 32)  # a thread holds two numbers for each element
         rings = ring_blocks(name, width)
         if rings and on_hopper(*tensors[1:]):
             choices = rings + choices
