@@ -20,6 +20,13 @@ if importlib.util.find_spec("hypothesis"):
 
     hypothesis.settings.load_profile("ci")
 
+# absl, which JAX's Mosaic imports, keeps the standard error that it finds, here pytest's for all tests, and closes it
+# when logging is configured anew while a test captures with `capsys`: all later tests of the process would fail.
+if importlib.util.find_spec("absl"):
+    import absl.logging
+
+    absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
+
 # A shell ignores SIGINT for what it starts in the background, and nohup SIGHUP; whoever is started by a test would
 # inherit that, and could not be stopped by the signal that the test sends.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):

@@ -111,6 +111,26 @@ def test_nothing_outlives_a_run_that_is_stopped(small, tmp_path, how):
     assert "Traceback" not in printed
 
 
+def test_a_worker_whose_grader_is_gone_makes_nothing_more(tmp_path):
+    """What it was about to begin would stay: it ends as soon as it has cleaned up."""
+    code = (
+        "import os, sys, time\n"
+        "from multiprocessing import Pipe\n"
+        "from rooflab.grading import worker\n"
+        "worker.close_all = lambda: time.sleep(2)\n"
+        "ours, theirs = Pipe()\n"
+        "os.mkdir('folder')\n"
+        "worker.begin(theirs, 'folder')\n"
+        "ours.close()\n"
+        "time.sleep(1)\n"
+        "with worker.held_slot(('run', 'lab'), lambda folder: print('made in', folder)): pass\n"
+        "print('went on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (tmp_path / "folder").exists()
+
+
 def test_nothing_outlives_a_run_that_ends(small, tmp_path):
     hand_in(small, 3)
     temporary = tmp_path / "temporary"

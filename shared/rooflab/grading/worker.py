@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,7 @@ class _Kept:
     free: dict[Key, list[tuple[float, Slot]]] = field(default_factory=dict)  # since when
     used: dict[Slot, Key] = field(default_factory=dict)
     making: int = 0
+    ending: bool = False  # the grader is gone
     folder: Path | None = None
     leave: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     sweeper: threading.Thread | None = None
@@ -53,12 +56,23 @@ def begin(line: Any, folder: str) -> None:
     """Make this process a worker of the grader: its folder is given, and it ends when the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the grader decides
     _kept.folder = Path(folder)
-    threading.Thread(target=_end_with, args=(line,), name="end with the grader", daemon=True).start()
+    ending = threading.Thread(target=_end_with, args=(line,), name="end with the grader", daemon=True)
+    ending.start()
+    Finalize(None, _leave_in_order, (ending,), exitpriority=100)
+
+
+def _leave_in_order(ending: threading.Thread) -> None:
+    """At the end of a worker whose grader is gone: wait for the thread that cleans up, which then ends this process."""
+    grader = multiprocessing.parent_process()
+    if grader is not None and not grader.is_alive():
+        ending.join()
 
 
 def _end_with(line: Any) -> None:
     with contextlib.suppress(EOFError, OSError):
         line.recv()
+    with _kept.lock:
+        _kept.ending = True
     try:
         with contextlib.suppress(Exception):  # whatever it was, nobody is there to be told
             close_all()
@@ -71,10 +85,14 @@ def _end_with(line: Any) -> None:
 def _made(make: Callable[[Path], Slot], key: Key) -> Slot:
     """Make a slot in the folder of this process."""
     with _kept.lock:
-        if _kept.folder is None or not _kept.folder.is_dir():
-            _kept.folder = _kept.leave.enter_context(scratch_folder("grading"))
-        folder = _kept.folder
-        _kept.making += 1
+        ending = _kept.ending
+        if not ending:
+            if _kept.folder is None or not _kept.folder.is_dir():
+                _kept.folder = _kept.leave.enter_context(scratch_folder("grading"))
+            folder = _kept.folder
+            _kept.making += 1
+    if ending:  # a slot that is lost now would be made again, in another folder, which nobody would remove
+        threading.Event().wait()  # for the end of the process
     try:
         slot = make(folder)
         with _kept.lock:
