@@ -198,6 +198,15 @@ def test_value_skips_start_as_the_plain_model():
     torch.testing.assert_close(made(value_skip=True)(tokens, targets), made()(tokens, targets))
 
 
+def test_values_come_out_only_where_others_need_them():
+    """A compiled block would write them, and zeros as their gradient."""
+    x, skipping = normal(1, 16, 32).cpu(), made(value_skip=True)
+    first = skipping.blocks[0](x, None, None, None)[1]
+    assert first is not None
+    assert skipping.blocks[1](x, first, None, None)[1] is None
+    assert made().blocks[0](x, None, None, None)[1] is None
+
+
 def test_value_skips_reach_later_blocks():
     gpt = made(value_skip=True)
     gpt(*batch()).backward()

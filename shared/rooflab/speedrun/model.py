@@ -109,8 +109,8 @@ class Block(nn.Module):
         self.shift = Shift(d) if config.token_shift else None
         self.value_mix = nn.Parameter(torch.tensor([1.0, 0.0])) if config.value_skip else None
 
-    def forward(self, x: Tensor, values: Maybe, angles: Pair, mask: Any, skip: Pair = None) -> tuple[Tensor, Tensor]:
-        """[B, T, d] -> [B, T, d], and the values [B, H, T, D]; `values` are those of the first block.
+    def forward(self, x: Tensor, values: Maybe, angles: Pair, mask: Any, skip: Pair = None) -> tuple[Tensor, Maybe]:
+        """[B, T, d] -> [B, T, d], and the values [B, H, T, D] if others need them; `values` are the first block's.
 
         `skip`: how much of another block's output is added to what comes in.
         """
@@ -118,7 +118,7 @@ class Block(nn.Module):
             x = x + skip[0].to(x.dtype) * skip[1]
         mixed, v = self.mix(self.norm1(x), values, angles, mask)
         x = x + mixed
-        return x + self.mlp(self.norm2(x)), v
+        return x + self.mlp(self.norm2(x)), v if values is None and self.value_mix is not None else None
 
     def mlp(self, x: Tensor) -> Tensor:
         """[B, T, d] -> [B, T, d]."""
@@ -202,7 +202,7 @@ class GPT(nn.Module):
             if self.skips is not None and mirrored < number:  # a view: x itself would be another kind of call
                 skip = self.skips[mirrored], outputs[mirrored].view(x.shape)
             x, own = run(block, x, values, angles, mask, skip)
-            values = own if values is None and self.config.value_skip else values
+            values = values if own is None else own
             outputs.append(x)
         return x
 
