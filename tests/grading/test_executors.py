@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from rooflab.extras import MissingExtra
+from rooflab.grading import worker
 from rooflab.grading.executors import open_executor, slurm_cluster
 
 from ..package.processes import wait_for
@@ -129,6 +131,14 @@ def test_a_worker_whose_grader_is_gone_makes_nothing_more(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_worker_waits_until_it_has_cleaned_up_only_where_its_grader_is_gone(alive, monkeypatch):
+    waited = []
+    monkeypatch.setattr(worker.multiprocessing, "parent_process", lambda: SimpleNamespace(is_alive=lambda: alive))
+    worker._leave_in_order(SimpleNamespace(join=lambda: waited.append("for it")))
+    assert waited == ([] if alive else ["for it"])
 
 
 def test_nothing_outlives_a_run_that_ends(small, tmp_path):

@@ -18,10 +18,11 @@ from rooflab.kernels.rows import triton_norm_forward_hopper as norm_forward_hopp
 from rooflab.kernels.rows import triton_norm_hopper as norm_hopper
 from rooflab.kernels.rows import triton_norm_warps as norm_warps
 from rooflab.kernels.rows import triton_softmax_hopper as softmax_hopper
+from rooflab.tolerances import tolerance
 
 from . import gluon_threads as threads
 from . import ptx_words
-from .agreement import DEVICE, torch
+from .agreement import DEVICE, random, torch
 
 MULTIPROCESSORS = 2  # few rows are several turns of their programs
 
@@ -189,3 +190,17 @@ def take_over(monkeypatch):
             module, "choose", lambda name, key, found, run, device: wanted if wanted in found else found[0]
         )
     return wanted, seen
+
+
+def residual_is_added(cols, seen):
+    """Layer norm's gradient, of rows that lie apart, with and without one along the residual stream; both are seen."""
+    x, r, dy, dh, w, b = (random(6, cols + 16, dtype=torch.float16, seed=i)[:, 16:] for i in range(6))
+    w, b = w[0].clone(), b[0].clone()
+    h, mean, rstd = torch_norm.norm(x, r, w, b, 1e-5, True)[1:]
+    plain = torch_norm.norm_backward(dy, None, h, w, mean, rstd, True)
+    found = torch_norm.norm_backward(dy, dh, h, w, mean, rstd, True)
+    assert len(seen) == 2
+    allowed = tolerance("fp16", 1, scale=float(found[0].abs().max()))
+    torch.testing.assert_close(found[0].double(), plain[0].double() + dh.double(), rtol=allowed.rtol, atol=allowed.atol)
+    assert torch.equal(found[1], plain[1])
+    assert torch.equal(found[2], plain[2])

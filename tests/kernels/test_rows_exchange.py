@@ -6,8 +6,6 @@ import time
 import numpy as np
 import pytest
 
-from rooflab.tolerances import tolerance
-
 pytest.importorskip("triton.experimental.gluon.language", reason="needs a Triton with Gluon")
 
 from rooflab.kernels.rows import blocks, rings, torch_norm
@@ -17,7 +15,7 @@ from rooflab.kernels.tuning import known_choices
 from . import gluon_threads as threads
 from .agreement import agree, random, row_functions, torch
 from .compiling import told_elsewhere
-from .gluon_rows import Copies, Machine, run, take_over
+from .gluon_rows import Copies, Machine, residual_is_added, run, take_over
 
 HALF = torch.float16  # NumPy has it, too
 KINDS = ["rms_norm_backward", "layer_norm_backward"]
@@ -84,16 +82,7 @@ def test_what_comes_along_the_residual_stream_is_added(on_hopper):
     """Also where rows lie apart, and with two blocks of columns for a program."""
     wanted, seen = on_hopper
     wanted |= CHOICE | {"BLOCK": 512, "SLOTS": 7}
-    x, r, dy, dh, w, b = (random(6, 2016, dtype=HALF, seed=i)[:, 16:] for i in range(6))
-    w, b = w[0].clone(), b[0].clone()
-    h, mean, rstd = torch_norm.norm(x, r, w, b, 1e-5, True)[1:]
-    plain = torch_norm.norm_backward(dy, None, h, w, mean, rstd, True)
-    found = torch_norm.norm_backward(dy, dh, h, w, mean, rstd, True)
-    assert len(seen) == 2
-    allowed = tolerance("fp16", 1, scale=float(found[0].abs().max()))
-    torch.testing.assert_close(found[0].double(), plain[0].double() + dh.double(), rtol=allowed.rtol, atol=allowed.atol)
-    assert torch.equal(found[1], plain[1])
-    assert torch.equal(found[2], plain[2])
+    residual_is_added(2000, seen)
 
 
 def launched(rows, programs, *, cooperative=True, x=None, dtype=HALF):

@@ -132,9 +132,10 @@ def exchange_blocks(kind: str, cols: int) -> list[dict[str, Any]]:
         kind: as above.
         cols: as above.
     """
+    if kind not in ("rms_norm_backward", "layer_norm_backward"):
+        return []
     names = ("PARTS", "LEAD", "BLOCK", "SLOTS", "PER_SM", "num_warps")
-    known = kind in ("rms_norm_backward", "layer_norm_backward")
-    return [dict(zip(names, each, strict=True)) for each in _EXCHANGE.get(cols, ()) if known]
+    return [dict(zip(names, each, strict=True)) for each in _EXCHANGE.get(cols, ())]
 
 
 def forward_choices(
